@@ -3,7 +3,7 @@ import CanopyTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct LogInTests {
+@Suite(.timeLimit(.minutes(20))) struct LogInTests {
   private let fixture = ServiceFixture()
 
   @Test func `a login accepts any spelling of the address`() async throws {

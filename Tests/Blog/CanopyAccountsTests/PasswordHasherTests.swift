@@ -2,7 +2,7 @@ import CanopyAccounts
 import CanopyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct PasswordHasherTests {
+@Suite(.timeLimit(.minutes(20))) struct PasswordHasherTests {
   private let function = GatedHash()
   private static let salt = [UInt8](repeating: 0, count: 16)
 

@@ -3,7 +3,7 @@ import CanopyTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct SignUpTests {
+@Suite(.timeLimit(.minutes(20))) struct SignUpTests {
   private let fixture = ServiceFixture()
 
   @Test func `a sign-up creates an account, a profile and a session`() async throws {

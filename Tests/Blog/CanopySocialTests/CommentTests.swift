@@ -4,7 +4,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct CommentTests {
+@Suite(.timeLimit(.minutes(20))) struct CommentTests {
   @Test func `a new comment takes the next key while something is at its key`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct FeedTests {
+@Suite(.timeLimit(.minutes(20))) struct FeedTests {
   /// Reads a list page by page.
   private func walk(
     by limit: Int, _ feed: (Feeds.Page) throws -> [Feeds.Entry]

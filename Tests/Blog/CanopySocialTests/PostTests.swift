@@ -4,7 +4,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct PostTests {
+@Suite(.timeLimit(.minutes(20))) struct PostTests {
   @Test func `a post has two equal copies`() async throws {
     try await Blog.with { blog in
       blog.clock.advance(234)

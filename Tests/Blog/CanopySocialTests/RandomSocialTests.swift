@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct RandomSocialTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomSocialTests {
   /// A simple model of the blog.
   private struct Model {
     struct Post {

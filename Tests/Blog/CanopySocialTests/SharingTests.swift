@@ -6,7 +6,7 @@ import CanopyTree
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct SharingTests {
+@Suite(.timeLimit(.minutes(20))) struct SharingTests {
   /// Returns the posts whose two copies do not share their memory.
   private func unshared(in root: Node) -> [Key] {
     var result: [Key] = []

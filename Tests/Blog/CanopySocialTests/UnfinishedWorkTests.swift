@@ -5,7 +5,7 @@ import CanopyTree
 import Testing
 
 /// Renamings and removals that need more than one commit, with steps of few entries.
-@Suite(.timeLimit(.minutes(5))) struct UnfinishedWorkTests {
+@Suite(.timeLimit(.minutes(20))) struct UnfinishedWorkTests {
   private static let entriesMax = 3
 
   /// Runs one step, and checks that it changes at most the allowed number of entries.

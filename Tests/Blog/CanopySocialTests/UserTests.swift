@@ -4,7 +4,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct UserTests {
+@Suite(.timeLimit(.minutes(20))) struct UserTests {
   @Test func `a user has a profile, and the key of the name is in lower case`() async throws {
     try await Blog.with { blog in
       blog.clock.advance(5)

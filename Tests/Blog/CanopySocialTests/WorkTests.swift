@@ -6,7 +6,7 @@
   import Testing
 
   /// The cost of requests in touched tree nodes, which is the same on every machine.
-  @Suite(.serialized, .timeLimit(.minutes(5))) struct WorkTests {
+  @Suite(.serialized, .timeLimit(.minutes(20))) struct WorkTests {
     /// A tree of posts, with 100 posts for each user. The posts of one user are complete. The others are
     /// copies of a few posts and share their memory, so that a million are created quickly.
     struct World {

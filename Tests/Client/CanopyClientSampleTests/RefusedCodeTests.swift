@@ -3,7 +3,7 @@ import Testing
 
 /// Callbacks that would use state outside its actor: the compiler refuses them, and accepts the same code where the
 /// library runs it on the actor. `IsolationTests` runs the accepted forms.
-@Suite(.timeLimit(.minutes(5))) struct RefusedCodeTests {
+@Suite(.timeLimit(.minutes(20))) struct RefusedCodeTests {
   /// Declarations for the samples.
   private static let common = """
     import CanopyClient

@@ -12,7 +12,7 @@ import Testing
 /// run on the main actor where an application would.
 ///
 /// The tests run one after the other, because `Database.database()` uses the environment and each test has its server.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct SampleTests {
+@Suite(.serialized, .timeLimit(.minutes(20))) struct SampleTests {
   /// Runs a body with a server that `Database.database()` uses, signed in as a new user.
   private func withServer(
     _ body: @MainActor (Engine, User) async throws -> Void

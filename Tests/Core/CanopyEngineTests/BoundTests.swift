@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Numbers and times at the bounds of what a journal can hold.
-@Suite(.timeLimit(.minutes(5))) struct BoundTests {
+@Suite(.timeLimit(.minutes(20))) struct BoundTests {
   @Test(arguments: [Int64.min, -1, Engine.sequenceMax + 1, .max])
   func `a journal whose last commit has an impossible number is not opened`(_ sequence: Int64)
     async throws

@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// The times and the rests of checkpoints, by a clock that only the test advances.
-@Suite(.timeLimit(.minutes(5))) struct CheckpointPaceTests {
+@Suite(.timeLimit(.minutes(20))) struct CheckpointPaceTests {
   let store = InMemoryJournal()
   let clock = StepClock()
   let after = Duration.seconds(300)

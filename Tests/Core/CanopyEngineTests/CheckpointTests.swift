@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct CheckpointTests {
+@Suite(.timeLimit(.minutes(20))) struct CheckpointTests {
   let store = InMemoryJournal()
   var configuration: Engine.Configuration {
     var configuration = Engine.Configuration()

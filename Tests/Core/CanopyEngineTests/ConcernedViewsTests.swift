@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// The bounds on the views that one commit, or one batch, has the writer search and notify.
-@Suite(.timeLimit(.minutes(5))) struct ConcernedViewsTests {
+@Suite(.timeLimit(.minutes(20))) struct ConcernedViewsTests {
   /// Notes the commits that a group receives as a whole.
   private final class Group: ListenerGroup {
     let sequences = Answers<Int64>()

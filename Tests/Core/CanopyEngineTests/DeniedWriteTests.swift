@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// The cost of writes that are denied.
-@Suite(.timeLimit(.minutes(5))) struct DeniedWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct DeniedWriteTests {
   private func update(_ count: Int32) throws -> Write {
     try Write((0..<count).map { Write.Item(Path.root.child(Key(index: $0)), Node(Int64($0))) })
   }

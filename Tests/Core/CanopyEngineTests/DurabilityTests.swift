@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct DurabilityTests {
+@Suite(.timeLimit(.minutes(20))) struct DurabilityTests {
   let store = InMemoryJournal()
 
   @Test func `nothing is answered or seen before the journal has it, then all in order`()

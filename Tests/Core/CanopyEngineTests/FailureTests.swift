@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopyEngine
 
-@Suite(.timeLimit(.minutes(5))) struct FailureTests {
+@Suite(.timeLimit(.minutes(20))) struct FailureTests {
   let store = InMemoryJournal()
 
   @Test func `writes that fit in a batch go to the journal in one append, or not at all`()

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Engines adopt the commits of others on the same journal.
-@Suite(.timeLimit(.minutes(5))) struct FollowTests {
+@Suite(.timeLimit(.minutes(20))) struct FollowTests {
   @Test func `listeners of every node get each commit once, in one order, with the same numbers`()
     async throws
   {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopyEngine
 
-@Suite(.timeLimit(.minutes(5))) struct IndexTests {
+@Suite(.timeLimit(.minutes(20))) struct IndexTests {
   let store = InMemoryJournal()
   let people = json(#"{"a":{"age":3},"b":{"age":1},"c":{"age":2}}"#)
 

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Groups of writes that are one commit, such as the on-disconnect writes of a connection.
-@Suite(.timeLimit(.minutes(5))) struct JointWritesTests {
+@Suite(.timeLimit(.minutes(20))) struct JointWritesTests {
   /// Returns a decision that sets a location to JSON, or removes it.
   private func set(
     _ location: String, _ json: String?, completing id: DisconnectWriteID? = nil,

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyEngine
 
 /// The lines of the log while the journal fails.
-@Suite(.timeLimit(.minutes(5))) struct JournalLogTests {
+@Suite(.timeLimit(.minutes(20))) struct JournalLogTests {
   private let setting = Setting()
 
   private func engine(_ journal: FaultyJournal<InMemoryJournal>) async throws -> Engine {

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Indexes of a plan that comes while the engine runs.
-@Suite(.timeLimit(.minutes(5))) struct KeepIndexesTests {
+@Suite(.timeLimit(.minutes(20))) struct KeepIndexesTests {
   private func plan() throws -> IndexPlan {
     var plan = IndexPlan()
     plan.declare(.child(try Path("n")), at: ["items"])

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// The authorizations of listeners: when they are repeated, and that a denied listener is not notified.
-@Suite(.timeLimit(.minutes(5))) struct ListenAuthorizationTests {
+@Suite(.timeLimit(.minutes(20))) struct ListenAuthorizationTests {
   /// The notifications of the listeners and the ends of listening, in order.
   let received = Answers<String>()
   /// The times at which `authorization` was asked.

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ListenTests {
+@Suite(.timeLimit(.minutes(20))) struct ListenTests {
   @Test(arguments: [false, true])
   func `every replica equals its query's answer after every commit`(fails: Bool) async throws {
     let random = SeededGenerator(printingSeedFor: "ListenTests.replicas")

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Listeners of one group with the same view are notified by one call.
-@Suite(.timeLimit(.minutes(5))) struct ListenerGroupTests {
+@Suite(.timeLimit(.minutes(20))) struct ListenerGroupTests {
   /// A group whose commits concern few views.
   private final class Group: ListenerGroup {
     func notify(_ change: CommittedChange) {

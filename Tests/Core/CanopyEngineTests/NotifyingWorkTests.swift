@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// The engine's work for its listeners, counted in nodes of the tree that it touches.
-@Suite(.timeLimit(.minutes(5))) struct NotifyingWorkTests {
+@Suite(.timeLimit(.minutes(20))) struct NotifyingWorkTests {
   private static func children(_ count: Int) -> Node {
     Node(
       children: (0..<count).map { i in

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct NumberingTests {
+@Suite(.timeLimit(.minutes(20))) struct NumberingTests {
   @Test func `commits are numbered from 1 without a gap`() async throws {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine async throws in

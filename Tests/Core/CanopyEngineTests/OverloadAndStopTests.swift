@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct OverloadAndStopTests {
+@Suite(.timeLimit(.minutes(20))) struct OverloadAndStopTests {
   let store = InMemoryJournal()
 
   @Test func `writes wait up to the bound, one more is refused, and the journal makes room`()

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct RandomTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomTests {
   @Test(arguments: [false, true])
   func `whatever concurrent writers do, the tree is the journal folded and the model's`(
     fails: Bool

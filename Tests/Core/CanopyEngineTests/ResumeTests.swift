@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Replicas that resume receive the changes that they missed, once.
-@Suite(.timeLimit(.minutes(5))) struct ResumeTests {
+@Suite(.timeLimit(.minutes(20))) struct ResumeTests {
   static func writes() -> RandomWrites {
     var writes = RandomWrites()
     writes.keysMax = 4

@@ -11,7 +11,7 @@ import Testing
 /// that are killed and start again, and clocks that differ by minutes.
 ///
 /// `CANOPY_DISTURBANCES=200` makes a longer run.
-@Suite(.timeLimit(.minutes(10))) struct SeveralNodesTests {
+@Suite(.timeLimit(.minutes(20))) struct SeveralNodesTests {
   private static let disturbances =
     ProcessInfo.processInfo.environment["CANOPY_DISTURBANCES"].flatMap { Int($0) } ?? 12
 

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Writes that are submitted together, a commit each, such as those of many connections.
-@Suite(.timeLimit(.minutes(5))) struct SeveralWritesTests {
+@Suite(.timeLimit(.minutes(20))) struct SeveralWritesTests {
   /// Returns writes that make the places `0`, `1`… below `path` the numbers of the commits, in their order.
   private func writes(_ count: Int, at path: String) throws -> [[Decision<Void>]] {
     try (0..<count).map { [Decision(try .set(Location("\(path)/k\($0)"), WriteValue(1)), ())] }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopyEngine
 
-@Suite(.timeLimit(.minutes(5))) struct TransactionTests {
+@Suite(.timeLimit(.minutes(20))) struct TransactionTests {
   let store = InMemoryJournal()
 
   @Test func `increments that wait together count each other`() async throws {

@@ -3,7 +3,7 @@ import CanopyTesting
 import Testing
 
 /// Tasks of which a few work at a time.
-@Suite(.timeLimit(.minutes(5))) struct TurnQueueTests {
+@Suite(.timeLimit(.minutes(20))) struct TurnQueueTests {
   /// A substitute for a connection.
   private final class Group: Sendable {
     let network: String?

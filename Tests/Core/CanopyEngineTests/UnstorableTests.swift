@@ -5,7 +5,7 @@ import Testing
 
 /// A commit whose text would not read back is refused alone. (No client can ask for a priority that is a
 /// bool; a fault of the server might.)
-@Suite(.timeLimit(.minutes(5))) struct UnstorableTests {
+@Suite(.timeLimit(.minutes(20))) struct UnstorableTests {
   private static let unreadable = Node(1).withPriority(true)
 
   private func submitUnreadable(

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Policies of writes: their parameters, and the effect of a denial.
-@Suite(.timeLimit(.minutes(5))) struct WriteAuthorizationTests {
+@Suite(.timeLimit(.minutes(20))) struct WriteAuthorizationTests {
   private func submit(
     _ engine: Engine, _ path: String, _ value: Node, _ answers: Answers<Outcome>,
     _ authorize: @escaping @Sendable (ProposedWrite) -> Bool

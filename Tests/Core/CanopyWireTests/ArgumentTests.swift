@@ -2,7 +2,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct ArgumentTests {
+@Suite(.timeLimit(.minutes(20))) struct ArgumentTests {
   @Test(arguments: [
     ("POST Title Body", "POST \"Title\" \"Body\""),
     ("LOGIN ada@example.org p{a}ss[w]\"ord", "LOGIN \"ada@example.org\" \"p{a}ss[w]\\\"ord\""),

@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct LineDecoderTests {
+@Suite(.timeLimit(.minutes(20))) struct LineDecoderTests {
   /// The result of decoding some input.
   private struct Decoded: Equatable {
     var lines: [[UInt8]] = []

@@ -3,7 +3,7 @@ import CanopyTesting
 import Foundation
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ProtocolReferenceTests {
+@Suite(.timeLimit(.minutes(20))) struct ProtocolReferenceTests {
   private static let file = Checkout.root.appending(path: ProtocolReference.path)
 
   @Test func `the protocol reference is the one that the command table gives`() throws {

@@ -3,7 +3,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct RequestFuzzTests {
+@Suite(.timeLimit(.minutes(20))) struct RequestFuzzTests {
   private func check(_ line: [UInt8]) {
     guard case .failure(let error) = outcome(line) else { return }
     let sentence = error.sentence

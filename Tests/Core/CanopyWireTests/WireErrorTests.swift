@@ -2,7 +2,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct WireErrorTests {
+@Suite(.timeLimit(.minutes(20))) struct WireErrorTests {
   @Test func `a sentence never has a line break or an invisible character`() {
     let breaks = [
       "\n", "\r", "\r\n", "\u{0}", "\u{7F}", "\u{85}", "\u{2028}", "\u{2029}", "\u{202E}",

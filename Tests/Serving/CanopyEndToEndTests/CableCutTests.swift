@@ -5,7 +5,7 @@ import Testing
 
 /// Connections whose packets are lost from one moment on, without a notification to either end.
 @Suite(
-  .timeLimit(.minutes(5)), .serialized,
+  .timeLimit(.minutes(20)), .serialized,
   .enabled("needs root and iproute2, for network namespaces; see Scripts/cable-cut") {
     Cable.isPossible
   })

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// A server at the limits of the machine.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct CapacityTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct CapacityTests {
   private static let connections = 10_000
 
   /// The limit on open files, which the first use raises.

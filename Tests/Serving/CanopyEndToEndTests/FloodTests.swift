@@ -8,7 +8,7 @@ import Testing
 /// The server is a process of its own, so that the test reads the peak of its resident memory. Each flood would take
 /// several times the budget. It ends as soon as the server has ended connections of the flood, and fails if the server
 /// does not. `MemoryFloodTests` observes the budget itself, in one process.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct FloodTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct FloodTests {
   /// `--memory-max` of the server, in bytes.
   private static let memoryMax = 16 * 1024 * 1024
   /// The bytes by which the memory of the server may grow. Connections that have ended still hold their last buffers for

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Commands for a data folder that no server uses.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct FolderCommandTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct FolderCommandTests {
   private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
 
   private static func type(of path: String) throws -> FileAttributeType? {

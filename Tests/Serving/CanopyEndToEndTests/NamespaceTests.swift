@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Namespaces of a data folder: the commands, and a server that is a process of its own.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct NamespaceTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct NamespaceTests {
   private let folder: TemporaryFolder
   private var data: String { folder.path + "/data" }
 

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// On-disconnect writes after each way in which a connection can end.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct OnDisconnectTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct OnDisconnectTests {
   private static let shown = "made on-disconnect writes"
 
   /// Connects to a server as the administrator.

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// A server at the limit of open files.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct OpenFilesTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct OpenFilesTests {
   private static let limiter = "/usr/bin/prlimit"
 
   @Test func `a limit that is too low is reported before the server creates anything`() async throws

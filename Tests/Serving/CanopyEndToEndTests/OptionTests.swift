@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Options of `canopy serve`, from the command line and from the environment.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct OptionTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct OptionTests {
   /// Each option with a valid value and invalid ones.
   private static let options: [(name: String, right: String, wrong: [String])] = [
     ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),

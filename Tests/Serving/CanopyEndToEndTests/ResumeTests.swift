@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Clients that listen again after the server was killed and restarted.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct ResumeTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct ResumeTests {
   private func connect(_ server: ServerProcess, _ data: String) async throws -> LineSocketClient {
     let client = try await server.connect()
     try await client.value(try ServerProcess.authentication(data: data))

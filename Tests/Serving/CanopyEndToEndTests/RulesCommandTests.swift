@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// `canopy rules`, and rules in the data folder.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct RulesCommandTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct RulesCommandTests {
   private static let cases = Checkout.root
     .appending(path: "Tests/Core/CanopyRulesTests/BuiltInCases.json").path
 

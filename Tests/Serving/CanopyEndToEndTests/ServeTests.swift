@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// A server that is a process of its own, through its public interfaces.
-@Suite(.timeLimit(.minutes(5)), .serialized) struct ServeTests {
+@Suite(.timeLimit(.minutes(20)), .serialized) struct ServeTests {
   private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
 
   private static let login = "LOGIN harriet.adeyemi@example.org chalk-dust-and-litmus-7"

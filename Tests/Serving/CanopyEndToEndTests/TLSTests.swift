@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// `canopy serve` with TLS.
-@Suite(.timeLimit(.minutes(5))) struct TLSTests {
+@Suite(.timeLimit(.minutes(20))) struct TLSTests {
   @Test func `SIGHUP has the certificate read again, and a wrong pair changes nothing`()
     async throws
   {

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyGateway
 
 /// A random run of clients of all protocols on one tree, with cuts.
-@Suite(.timeLimit(.minutes(5))) struct AllProtocolsTests {
+@Suite(.timeLimit(.minutes(20))) struct AllProtocolsTests {
   /// The writes of each client; `CANOPY_STEPS` sets another number.
   private static var steps: Int {
     ProcessInfo.processInfo.environment["CANOPY_STEPS"].flatMap { Int($0) } ?? 60

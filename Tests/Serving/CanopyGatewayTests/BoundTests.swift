@@ -14,7 +14,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Bounds on the bytes and the time that a client may take.
-@Suite(.timeLimit(.minutes(2))) struct BoundTests {
+@Suite(.timeLimit(.minutes(20))) struct BoundTests {
   private static func limits(_ writeBytesMax: Int) -> Limits {
     var limits = Limits()
     limits.writeBytesMax = writeBytesMax

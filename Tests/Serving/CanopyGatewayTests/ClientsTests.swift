@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The administrator's view of the connections of the HTTP port.
-@Suite(.timeLimit(.minutes(2))) struct ClientsTests {
+@Suite(.timeLimit(.minutes(20))) struct ClientsTests {
   private func clients(_ line: HTTPClient) async throws -> [JSONValue] {
     try await line.send(message: "CLIENTS")
     let reply = try await line.message()

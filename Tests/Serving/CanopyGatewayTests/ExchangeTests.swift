@@ -11,7 +11,7 @@ import Testing
 
 /// The requests and responses of a connection, on a channel in memory: the order in which requests are handed on, and
 /// the bytes that are charged.
-@Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
+@Suite(.timeLimit(.minutes(20))) struct ExchangeTests {
   /// Runs `body` with a connection, whose server has no other one.
   private func withWire(
     upgrader: PendingUpgrade? = nil, _ body: (Wire, MemoryBudget) throws -> Void

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The heads of requests, the input that waits, and HTTP/1.0.
-@Suite(.timeLimit(.minutes(2))) struct HeadTests {
+@Suite(.timeLimit(.minutes(20))) struct HeadTests {
   private static let streamHead =
     "GET /open/a.json HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n"
 

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The requests of Auth clients, and their identity tokens in the other requests.
-@Suite(.timeLimit(.minutes(2))) struct IdentityTokenTests {
+@Suite(.timeLimit(.minutes(20))) struct IdentityTokenTests {
   private static let accept = ["Accept": "text/event-stream"]
   private static let accounts = "/identitytoolkit.googleapis.com/v1/accounts"
 

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The charge for the requests of connections that are gone.
-@Suite(.timeLimit(.minutes(2))) struct LostConnectionTests {
+@Suite(.timeLimit(.minutes(20))) struct LostConnectionTests {
   private static let bound = 1024 * 1024
 
   private static func parts() async throws -> LineParts {

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The metrics of a server.
-@Suite(.timeLimit(.minutes(2))) struct MetricsTests {
+@Suite(.timeLimit(.minutes(20))) struct MetricsTests {
   @Test func `the metrics count the requests of each protocol`() async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Namespaces over HTTP: `ns=NAME`.
-@Suite(.timeLimit(.minutes(2))) struct NamespaceTests {
+@Suite(.timeLimit(.minutes(20))) struct NamespaceTests {
   private static let stream = ["Accept": "text/event-stream"]
 
   private static func request(_ number: Int, _ action: String, _ body: String) -> String {

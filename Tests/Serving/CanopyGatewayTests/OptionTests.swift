@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The time of a read, and the size of a write.
-@Suite(.timeLimit(.minutes(2))) struct OptionTests {
+@Suite(.timeLimit(.minutes(20))) struct OptionTests {
   @Test func `a read that takes longer than its timeout is interrupted and answered`() async throws
   {
     var limits = Limits()

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyGateway
 
 /// The web pages, as a browser gets them.
-@Suite(.timeLimit(.minutes(2))) struct PageTests {
+@Suite(.timeLimit(.minutes(20))) struct PageTests {
   @Test func `a page is sent plain or compressed, each with an ETag that is answered with 304`()
     async throws
   {

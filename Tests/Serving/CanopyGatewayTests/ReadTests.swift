@@ -11,7 +11,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Reads by REST.
-@Suite(.timeLimit(.minutes(2))) struct ReadTests {
+@Suite(.timeLimit(.minutes(20))) struct ReadTests {
   private func withData(_ body: (GatewayServer, HTTPClient) async throws -> Void) async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -11,7 +11,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Connections of the HTTP port that take turns.
-@Suite(.timeLimit(.minutes(2))) struct ReadTurnsTests {
+@Suite(.timeLimit(.minutes(20))) struct ReadTurnsTests {
   /// Counts the reads that reach the socket.
   private final class ReadCounter: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// The claims of a login, by whichever credential: `auth` in rules.
-@Suite(.timeLimit(.minutes(2))) struct SessionClaimsTests {
+@Suite(.timeLimit(.minutes(20))) struct SessionClaimsTests {
   private static let password = "engine of 1843"
 
   private func parts() async throws -> LineParts {

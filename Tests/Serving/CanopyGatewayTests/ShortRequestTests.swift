@@ -153,7 +153,7 @@ import Testing
 }
 
 /// Short requests among others, on connections of a server.
-@Suite(.timeLimit(.minutes(2))) struct MixedRequestTests {
+@Suite(.timeLimit(.minutes(20))) struct MixedRequestTests {
   @Test(arguments: [1, 2, 3, 4] as [UInt64])
   func `requests of all kinds are answered in their order, wherever the input is cut`(
     seed: UInt64

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Event streams.
-@Suite(.timeLimit(.minutes(2))) struct StreamTests {
+@Suite(.timeLimit(.minutes(20))) struct StreamTests {
   private static let accept = ["Accept": "text/event-stream"]
 
   /// Runs a test with an event stream, and another connection for requests.

@@ -11,7 +11,7 @@ import Testing
 @testable import CanopyGateway
 
 /// HTTP with TLS.
-@Suite(.timeLimit(.minutes(2))) struct TLSTests {
+@Suite(.timeLimit(.minutes(20))) struct TLSTests {
   /// The first bytes of a client that speaks TLS.
   private static let hello: [UInt8] = [22, 3, 1, 1, 0, 1, 0]
   private static let alert: [UInt8] = [21, 3, 3, 0, 2, 2, 80]

@@ -13,7 +13,7 @@ import Testing
 @testable import CanopyGateway
 
 /// WebSockets on the HTTP port.
-@Suite(.timeLimit(.minutes(2))) struct WebSocketTests {
+@Suite(.timeLimit(.minutes(20))) struct WebSocketTests {
   private static func request(_ number: Int, _ action: String, _ body: String) -> String {
     #"{"t":"d","d":{"r":\#(number),"a":"\#(action)","b":\#(body)}}"#
   }

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyGateway
 
 /// Writes by REST.
-@Suite(.timeLimit(.minutes(2))) struct WriteTests {
+@Suite(.timeLimit(.minutes(20))) struct WriteTests {
   @Test func `PUT, PATCH, POST and DELETE write, and answer as official servers do`() async throws {
     try await withGateway { server in
       try await server.connect { client in

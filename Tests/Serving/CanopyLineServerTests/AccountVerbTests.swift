@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// The verbs about credentials: anonymous accounts, custom tokens, recent logins, codes and deletion.
-@Suite(.timeLimit(.minutes(5))) struct AccountVerbTests {
+@Suite(.timeLimit(.minutes(20))) struct AccountVerbTests {
   private static let secret = TestServer.password("ada")
   private static let confirm = "CONFIRM \(TestServer.email("ada")) \"\(secret)\""
   private static let change = #"CREDENTIALS {"password":"other words of ada"}"#

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyWire
 
 /// The administrator's verbs about data, rules, metrics and the log.
-@Suite(.timeLimit(.minutes(2))) struct AdministrationTests {
+@Suite(.timeLimit(.minutes(20))) struct AdministrationTests {
   @Test(arguments: Depth.allCases)
   func `the verbs of the administrator are refused to everybody else`(_ depth: Depth) async throws {
     let lines = [

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySession
 
 /// Clients that do not read their replies.
-@Suite(.timeLimit(.minutes(5))) struct BackpressureTests {
+@Suite(.timeLimit(.minutes(20))) struct BackpressureTests {
   private static let body = String(repeating: "x", count: 10_000)
   private static let unread = 65_536
 

@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The verbs of the blog.
-@Suite(.timeLimit(.minutes(5))) struct BlogTests {
+@Suite(.timeLimit(.minutes(20))) struct BlogTests {
   private func ids(_ client: any LineClient, _ line: String) async throws -> [String] {
     try await client.value(line).elements?.compactMap { $0["id"]?.string } ?? []
   }

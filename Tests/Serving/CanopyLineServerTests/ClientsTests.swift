@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// The administrator's verbs about connections.
-@Suite(.timeLimit(.minutes(2))) struct ClientsTests {
+@Suite(.timeLimit(.minutes(20))) struct ClientsTests {
   private func clients(_ reply: JSONValue) -> [JSONValue] { reply["clients"]?.elements ?? [] }
 
   private func number(of client: JSONValue?) throws -> Int64 {

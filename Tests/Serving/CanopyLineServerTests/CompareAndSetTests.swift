@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// CAS of values that are too large to be hashed on the engine's thread.
-@Suite(.timeLimit(.minutes(5))) struct CompareAndSetTests {
+@Suite(.timeLimit(.minutes(20))) struct CompareAndSetTests {
   /// Profiles that are together too large to be hashed on the engine's thread.
   private static func profiles(_ count: Int) -> String {
     let members = (0..<count).map { "\"u\($0)\":{\"username\":\"name \($0)\"}" }

@@ -41,7 +41,7 @@ import Testing
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct ConnectionGateTests {
+@Suite(.timeLimit(.minutes(20))) struct ConnectionGateTests {
   private func channel(from address: String) async throws -> NIOAsyncTestingChannel {
     let channel = NIOAsyncTestingChannel()
     try await channel.connect(to: try SocketAddress(ipAddress: address, port: 1)).get()

@@ -11,7 +11,7 @@ import Testing
 @testable import CanopySession
 
 /// The on-disconnect writes of a connection as one commit.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectCommitTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectCommitTests {
   @Test(arguments: Depth.allCases)
   func `another client hears of all operations of a connection by one event`(
     _ depth: Depth

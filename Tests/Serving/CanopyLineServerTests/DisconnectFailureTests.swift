@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 /// On-disconnect writes while the journal fails, or while a request is under way.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectFailureTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectFailureTests {
   /// Advances the time until failed writes are tried again.
   private func tryAgain(_ client: any LineClient) async {
     guard let channel = (client as? ChannelClient)?.channel else { return }

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 /// On-disconnect writes at the end of a server, and at the start of the next one.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectRestartTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectRestartTests {
   @Test(arguments: Depth.allCases)
   func `a server that shuts down makes the write before it ends`(_ depth: Depth) async throws {
     try await withServer(depth) { server in

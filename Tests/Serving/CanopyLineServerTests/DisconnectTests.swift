@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySession
 
 /// Clients that disconnect while a request is under way, and sessions that end meanwhile.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectTests {
   private func expectNothingLeft(_ server: TestServer) async throws {
     try await server.eventually { server.parts.operations.sessions.count == 0 }
     let client = try await server.connectAsAdministrator()

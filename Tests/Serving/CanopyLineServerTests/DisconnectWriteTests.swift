@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySession
 
 /// ONDISCONNECT: writes that are made when a connection ends.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectWriteTests {
   /// The ways in which a client can end its connection.
   enum End: CaseIterable, Sendable {
     case quit

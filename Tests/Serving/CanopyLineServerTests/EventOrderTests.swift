@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The order of events and replies on a connection whose events take its event loop several turns.
-@Suite(.timeLimit(.minutes(5))) struct EventOrderTests {
+@Suite(.timeLimit(.minutes(20))) struct EventOrderTests {
   @Test(arguments: Depth.allCases)
   func `the events of a write precede its reply, and those that led to a read precede it`(
     _ depth: Depth

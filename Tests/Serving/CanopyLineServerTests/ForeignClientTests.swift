@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// Clients of other protocols, such as a browser that sends a request for a web page.
-@Suite(.timeLimit(.minutes(5))) struct ForeignClientTests {
+@Suite(.timeLimit(.minutes(20))) struct ForeignClientTests {
   private static let refusal =
     "-BAD_REQUEST this port speaks lines, not HTTP; the connection closes"
 

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyEvents
 
 /// The turns in which an event loop sends events, between which it serves other connections.
-@Suite(.timeLimit(.minutes(5))) struct HubTurnTests {
+@Suite(.timeLimit(.minutes(20))) struct HubTurnTests {
   /// A hub with views that all show every commit, whose later turns the test gives.
   private final class Setting: Sendable {
     let engine: Engine

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// Subscriptions whose values are too large for a line, and commits outside of their values.
-@Suite(.timeLimit(.minutes(5))) struct LargeValueTests {
+@Suite(.timeLimit(.minutes(20))) struct LargeValueTests {
   private static func children(_ range: Range<Int>, _ value: Int = 1) -> String {
     let members = range.map { i -> String in
       let digits = String(i)

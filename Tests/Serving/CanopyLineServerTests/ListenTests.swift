@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// LISTEN and UNLISTEN.
-@Suite(.timeLimit(.minutes(5))) struct ListenTests {
+@Suite(.timeLimit(.minutes(20))) struct ListenTests {
   @Test(arguments: Depth.allCases)
   func `each form reports the same change, before the reply to the write`(
     _ depth: Depth

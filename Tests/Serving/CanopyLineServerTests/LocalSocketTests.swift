@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-@Suite(.timeLimit(.minutes(5))) struct LocalSocketTests {
+@Suite(.timeLimit(.minutes(20))) struct LocalSocketTests {
   /// Runs a server that also listens in a folder, and shuts it down gracefully.
   private func withLocalServer(
     in folder: String, _ body: (LineParts) async throws -> Void

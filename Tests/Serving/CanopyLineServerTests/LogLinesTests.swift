@@ -5,7 +5,7 @@ import Testing
 @testable import CanopySession
 
 /// The lines of the log that the server keeps in memory.
-@Suite(.timeLimit(.minutes(1))) struct LogLinesTests {
+@Suite(.timeLimit(.minutes(20))) struct LogLinesTests {
   private let lines = LogLines(now: { 5 })
 
   private var logger: Logger {

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// USE: the namespace of a connection.
-@Suite(.timeLimit(.minutes(5))) struct NamespaceTests {
+@Suite(.timeLimit(.minutes(20))) struct NamespaceTests {
   private func withNamespaces(
     _ depth: Depth, _ names: [String], _ body: (TestServer, MemoryNamespaces) async throws -> Void
   ) async throws {

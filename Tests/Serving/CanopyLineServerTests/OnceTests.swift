@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Writes that a client may send again because it did not get the reply.
-@Suite(.timeLimit(.minutes(5))) struct OnceTests {
+@Suite(.timeLimit(.minutes(20))) struct OnceTests {
   @Test(arguments: Depth.allCases)
   func `a write that is sent again is made once and gets the same reply`(_ depth: Depth)
     async throws

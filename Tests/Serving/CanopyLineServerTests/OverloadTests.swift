@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// Subscribers that do not read their events.
-@Suite(.timeLimit(.minutes(5))) struct OverloadTests {
+@Suite(.timeLimit(.minutes(20))) struct OverloadTests {
   private static let bound = 200_000
   private static let text = String(repeating: "x", count: 9_000)
 
@@ -118,7 +118,7 @@ import Testing
 }
 
 /// Output that does not count as waiting events.
-@Suite(.timeLimit(.minutes(5))) struct OverloadCountTests {
+@Suite(.timeLimit(.minutes(20))) struct OverloadCountTests {
   @Test(arguments: Depth.allCases)
   func `replies and the present state do not count as waiting events`(_ depth: Depth) async throws {
     try await withServer(depth) {

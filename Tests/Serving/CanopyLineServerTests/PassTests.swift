@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// PASS, REDEEM and ENDPASS: the login of the console by a link. NAMESPACES: its choice of a database.
-@Suite(.timeLimit(.minutes(2))) struct PassTests {
+@Suite(.timeLimit(.minutes(20))) struct PassTests {
   @Test
   func `a pass of the administrator logs one connection in, and its token further ones`()
     async throws

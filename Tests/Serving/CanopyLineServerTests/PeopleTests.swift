@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// The administrator's verbs about accounts and their sessions.
-@Suite(.timeLimit(.minutes(2))) struct PeopleTests {
+@Suite(.timeLimit(.minutes(20))) struct PeopleTests {
   private func names(_ reply: JSONValue) -> [String] {
     (reply["users"]?.elements ?? []).map { $0["username"]?.string ?? "" }
   }

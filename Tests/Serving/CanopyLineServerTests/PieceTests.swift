@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// Large replies and events, which are encoded in pieces as the client reads.
-@Suite(.timeLimit(.minutes(5))) struct PieceTests {
+@Suite(.timeLimit(.minutes(20))) struct PieceTests {
   /// Values of every shape, among them posts.
   private static let writes: [String] = {
     let long = String(repeating: "words ", count: 60)

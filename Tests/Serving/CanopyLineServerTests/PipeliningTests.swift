@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySession
 
 /// Requests that are sent without waiting for replies.
-@Suite(.timeLimit(.minutes(5))) struct PipeliningTests {
+@Suite(.timeLimit(.minutes(20))) struct PipeliningTests {
   /// Requests of all kinds, and their replies if they are carried out in order.
   private struct Script {
     var lines: [String] = []

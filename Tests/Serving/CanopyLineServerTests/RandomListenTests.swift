@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// Random writes, random queries, and connections that break at random points.
-@Suite(.timeLimit(.minutes(10))) struct RandomListenTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomListenTests {
   /// The number of runs of each test; `CANOPY_RUNS` sets it.
   private static let runs =
     ProcessInfo.processInfo.environment["CANOPY_RUNS"].flatMap { Int($0) } ?? 8

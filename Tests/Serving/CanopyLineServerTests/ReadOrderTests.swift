@@ -5,7 +5,7 @@ import Dispatch
 import Testing
 
 /// Replies to reads, and the events of the commits that they show.
-@Suite(.timeLimit(.minutes(5))) struct ReadOrderTests {
+@Suite(.timeLimit(.minutes(20))) struct ReadOrderTests {
   @Test(
     arguments: Depth.allCases,
     [

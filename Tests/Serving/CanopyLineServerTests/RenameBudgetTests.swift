@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// The budget of renamings. A refused one does not use it up.
-@Suite(.timeLimit(.minutes(2))) struct RenameBudgetTests {
+@Suite(.timeLimit(.minutes(20))) struct RenameBudgetTests {
   @Test func `a new name in a raw write that is refused for another reason is not counted`()
     async throws
   {

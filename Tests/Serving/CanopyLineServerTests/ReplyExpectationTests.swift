@@ -1,7 +1,7 @@
 import CanopyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ReplyExpectationTests {
+@Suite(.timeLimit(.minutes(20))) struct ReplyExpectationTests {
   @Test func `a wrong reply is reported with its request and as a whole`() async throws {
     try await withServer(.inProcess) { server in
       let client = try await server.connect()

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Resumptions of clients that disconnect.
-@Suite(.timeLimit(.minutes(5))) struct ResumptionEndTests {
+@Suite(.timeLimit(.minutes(20))) struct ResumptionEndTests {
   @Test(arguments: Depth.allCases)
   func `the journal is not read further for a client that has disconnected`(_ depth: Depth)
     async throws

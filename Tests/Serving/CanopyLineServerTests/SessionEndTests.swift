@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// Open connections whose session ends in the store, or whose account changes.
-@Suite(.timeLimit(.minutes(2))) struct SessionEndTests {
+@Suite(.timeLimit(.minutes(20))) struct SessionEndTests {
   private static let login = "LOGIN \(TestServer.email("ada")) \"\(TestServer.password("ada"))\""
   private static let change = "PASSWORD \"\(TestServer.password("ada"))\" \"other words of ada\""
   private static let rules = #"{"rules":{"own":{".read":"auth != null"}}}"#

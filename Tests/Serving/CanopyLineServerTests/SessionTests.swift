@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// The verbs about the connection and the account.
-@Suite(.timeLimit(.minutes(5))) struct SessionTests {
+@Suite(.timeLimit(.minutes(20))) struct SessionTests {
   @Test(arguments: Depth.allCases)
   func `HELLO has the version and the limits of the server`(_ depth: Depth) async throws {
     try await withServer(depth) {

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySession
 
 /// The shutdown of a server, and the bound on its connections.
-@Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
+@Suite(.timeLimit(.minutes(20))) struct ShutdownTests {
   @Test(arguments: Depth.allCases)
   func `received requests are answered, then connections close and new ones are refused`(
     _ depth: Depth

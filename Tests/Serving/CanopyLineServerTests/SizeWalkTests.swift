@@ -10,7 +10,7 @@
   @testable import CanopySession
 
   /// The size of a large result is found by a walk that stops at the first child that does not fit.
-  @Suite(.timeLimit(.minutes(5))) struct SizeWalkTests {
+  @Suite(.timeLimit(.minutes(20))) struct SizeWalkTests {
     /// Ten thousand children: few enough to be read by their number, too large by their sizes.
     private static let node: Node = {
       let text = Node(String(repeating: "x", count: 1000))

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// The line protocol with TLS.
-@Suite(.timeLimit(.minutes(2))) struct TLSTests {
+@Suite(.timeLimit(.minutes(20))) struct TLSTests {
   @Test func `lines work with TLS, and the end of the input answers all requests`() async throws {
     try await Self.withTLS { port, _, _ in
       let client = try await LineSocketClient(port: port, trusting: .first)

@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The verbs of the tree, for the administrator.
-@Suite(.timeLimit(.minutes(5))) struct TreeTests {
+@Suite(.timeLimit(.minutes(20))) struct TreeTests {
   @Test(arguments: Depth.allCases)
   func `values are set, read, updated and removed`(_ depth: Depth) async throws {
     try await withServer(depth) { server in

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// Marks of unfinished work that are none: data of clients under other rules, and values of another shape.
-@Suite(.timeLimit(.minutes(2))) struct UnfinishedMarkTests {
+@Suite(.timeLimit(.minutes(20))) struct UnfinishedMarkTests {
   private static let open = #"{"rules":{".read":true,".write":true}}"#
 
   private func with(_ body: (LineParts) async throws -> Void) async throws {

@@ -5,7 +5,7 @@ import CanopyTree
 import Testing
 
 /// Long renamings and removals, as clients observe them.
-@Suite(.timeLimit(.minutes(5))) struct UnfinishedWorkTests {
+@Suite(.timeLimit(.minutes(20))) struct UnfinishedWorkTests {
   /// Imports posts of a user, and comments of the user on the first post, as the administrator.
   private func importing(
     _ server: TestServer, posts: Int, comments: Int, of uid: String, _ name: String

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// WATCH: the live lists of the blog.
-@Suite(.timeLimit(.minutes(5))) struct WatchTests {
+@Suite(.timeLimit(.minutes(20))) struct WatchTests {
   @Test(arguments: Depth.allCases)
   func `an anonymous client can watch the newest posts`(_ depth: Depth) async throws {
     try await withServer(depth) { server in

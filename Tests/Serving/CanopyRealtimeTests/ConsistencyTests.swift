@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// Copies of the data that clients keep.
-@Suite(.timeLimit(.minutes(5))) struct ConsistencyTests {
+@Suite(.timeLimit(.minutes(20))) struct ConsistencyTests {
   @Test(arguments: Depth.allCases)
   func `a listener that takes long to begin sends nothing that is older than the events of others`(
     _ depth: Depth

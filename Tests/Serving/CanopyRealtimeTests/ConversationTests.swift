@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// A conversation for each action of the protocol.
-@Suite(.timeLimit(.minutes(2))) struct ConversationTests {
+@Suite(.timeLimit(.minutes(20))) struct ConversationTests {
   @Test(arguments: Depth.allCases)
   func `a ping is answered, and a sign of life is not`(_ depth: Depth) async throws {
     try await withRealtime(depth) { server in

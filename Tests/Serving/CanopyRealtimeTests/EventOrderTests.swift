@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The order of messages and answers on a connection whose events take its event loop several turns.
-@Suite(.timeLimit(.minutes(5))) struct EventOrderTests {
+@Suite(.timeLimit(.minutes(20))) struct EventOrderTests {
   /// The data that the listeners of a client show.
   private struct Shown {
     private var values: [Int64: [String: Int64]] = [:]

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// The identity of a connection, and its end.
-@Suite(.timeLimit(.minutes(2))) struct IdentityTests {
+@Suite(.timeLimit(.minutes(20))) struct IdentityTests {
   private static let rules =
     #"{"rules":{"mine":{"$uid":{".read":"auth.uid === $uid",".write":"auth.uid === $uid"}},"#
     + #""all":{".read":true}}}"#

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// The line protocol over a WebSocket.
-@Suite(.timeLimit(.minutes(2))) struct LineTests {
+@Suite(.timeLimit(.minutes(20))) struct LineTests {
   @Test(arguments: Depth.allCases)
   func `a message is a line, and a line of the server is a message`(_ depth: Depth) async throws {
     try await withRealtime(depth) { server in

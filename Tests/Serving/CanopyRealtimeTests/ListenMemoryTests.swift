@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// The memory of listeners.
-@Suite(.timeLimit(.minutes(2))) struct ListenMemoryTests {
+@Suite(.timeLimit(.minutes(20))) struct ListenMemoryTests {
   /// - Parameters:
   ///   - keys: the keys of the path.
   ///   - bytes: the bytes that a listener takes, as measured.

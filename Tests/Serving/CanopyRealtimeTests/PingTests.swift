@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// Checks of clients: the frames `ping` and `pong`.
-@Suite(.timeLimit(.minutes(2))) struct PingTests {
+@Suite(.timeLimit(.minutes(20))) struct PingTests {
   private static func ping(_ number: Int) -> WebSocketFrame {
     WebSocketFrame(
       fin: true, opcode: .ping, maskKey: [0, 0, 0, 0], data: ByteBuffer(string: "\(number)"))

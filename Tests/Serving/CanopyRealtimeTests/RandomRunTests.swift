@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyRealtime
 
 /// A long run of several clients on one tree, with cuts.
-@Suite(.timeLimit(.minutes(5))) struct RandomRunTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomRunTests {
   @Test(arguments: Depth.allCases)
   func `the copies of all clients are equal at the end, across cuts`(
     _ depth: Depth

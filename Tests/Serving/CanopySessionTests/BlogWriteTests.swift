@@ -7,7 +7,7 @@ import CanopyWire
 import Testing
 
 /// Writes of the blog before and in the queue of the engine.
-@Suite(.timeLimit(.minutes(5))) struct BlogWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct BlogWriteTests {
   /// Writes whose text has the longest length, or one character more.
   private func writes(longerBy extra: Int) -> [BlogWrite] {
     func text(_ max: Int) -> String { String(repeating: "a", count: max + extra) }

@@ -6,7 +6,7 @@ import CanopyWire
 import Testing
 
 /// Writes of the tree that the rules deny whatever the data is.
-@Suite(.timeLimit(.minutes(5))) struct DeniedWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct DeniedWriteTests {
   private func submit(
     _ line: String, as identity: Identity, _ parts: LineParts, _ codes: ReplyCodes
   ) throws {

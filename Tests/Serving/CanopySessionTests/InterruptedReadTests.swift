@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySession
 
 /// Long reads that end before their result.
-@Suite(.timeLimit(.minutes(1))) struct InterruptedReadTests {
+@Suite(.timeLimit(.minutes(20))) struct InterruptedReadTests {
   @Test func `an interrupted read ends without a reply`() async throws {
     let parts = try await LineParts()
     let interruption = Interruption()

@@ -6,7 +6,7 @@ import CanopyWire
 import Testing
 
 /// The open namespaces of a server.
-@Suite(.timeLimit(.minutes(2))) struct NamespaceTests {
+@Suite(.timeLimit(.minutes(20))) struct NamespaceTests {
   /// Runs the engine of a server with namespaces in memory.
   private func withNamespaces(
     _ names: [String], openMax: Int = 32,

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// Sessions on several nodes with one journal.
-@Suite(.timeLimit(.minutes(5))) struct NodeTests {
+@Suite(.timeLimit(.minutes(20))) struct NodeTests {
   private let memory: SharedMemory
   private let accounts = InMemoryAccountStore()
   /// The clock of the database.

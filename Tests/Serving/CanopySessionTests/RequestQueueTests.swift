@@ -120,7 +120,7 @@ private struct QueueModel {
   }
 }
 
-@Suite(.timeLimit(.minutes(5))) struct RequestQueueTests {
+@Suite(.timeLimit(.minutes(20))) struct RequestQueueTests {
   private static let kinds: [RequestOrder] = [.read, .write, .exclusive]
 
   private static func sequences(_ count: Int) -> [[RequestOrder]] {

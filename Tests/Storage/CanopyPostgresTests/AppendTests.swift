@@ -8,7 +8,7 @@
   @testable import CanopyPostgres
 
   /// Appends of several nodes.
-  @Suite(.timeLimit(.minutes(5)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct AppendTests {
     @Test func `the loser of a race gets exactly the commits that it missed`() async throws {
       try await withNodes { stores async throws in

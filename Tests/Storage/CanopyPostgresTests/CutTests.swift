@@ -9,7 +9,7 @@
   @testable import CanopyPostgres
 
   /// Connections that break while an append is on its way.
-  @Suite(.timeLimit(.minutes(8)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct CutTests {
     /// The port of the server, from the URL.
     private static func serverPort() throws -> UInt16 {

@@ -10,7 +10,7 @@
 
   /// The end of the primary and the promotion of its standby. It ends the server of the other tests, so it runs alone.
   @Suite(
-    .timeLimit(.minutes(5)),
+    .timeLimit(.minutes(20)),
     .enabled(
       if: ProcessInfo.processInfo.environment["CANOPY_POSTGRES_FAILOVER"] != nil,
       "Scripts/postgres-test runs it last"))

@@ -7,7 +7,7 @@
   @testable import CanopyPostgres
 
   /// Following the commits of other nodes.
-  @Suite(.timeLimit(.minutes(5)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct FollowTests {
     @Test func `a wait ends when another node has appended`() async throws {
       try await withNodes { stores async throws in

@@ -7,7 +7,7 @@
   @testable import CanopyPostgres
 
   /// Leases of nodes, and the work that one node at a time does.
-  @Suite(.timeLimit(.minutes(5)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct NodeTests {
     private func add(_ store: PostgresStore, _ request: String) async throws -> DisconnectWriteID {
       try #require(

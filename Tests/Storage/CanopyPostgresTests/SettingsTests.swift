@@ -7,7 +7,7 @@
   @testable import CanopyPostgres
 
   /// Servers and tables that do not suit.
-  @Suite(.timeLimit(.minutes(5)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct SettingsTests {
     private func url(_ settings: String) throws -> String {
       try #require(Database.url) + "?options=" + settings

@@ -3,7 +3,7 @@
   import Testing
 
   /// The requirements that every store satisfies.
-  @Suite(.timeLimit(.minutes(10)), .enabled(if: Database.url != nil, Database.isMissing))
+  @Suite(.timeLimit(.minutes(20)), .enabled(if: Database.url != nil, Database.isMissing))
   struct StoreContractTests {
     @Test(arguments: JournalContract<PostgresFixture>.checks)
     func `the journal satisfies the contract`(check: ContractCheck<PostgresFixture>) async throws {

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Checkpoints that fold commits in batches, and rest in between.
-@Suite(.timeLimit(.minutes(5))) struct CheckpointBatchTests {
+@Suite(.timeLimit(.minutes(20))) struct CheckpointBatchTests {
   let folder: Folder
 
   init() throws {

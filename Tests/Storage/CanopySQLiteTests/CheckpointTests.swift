@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopySQLite
 
-@Suite(.timeLimit(.minutes(5))) struct CheckpointTests {
+@Suite(.timeLimit(.minutes(20))) struct CheckpointTests {
   let folder: Folder
 
   init() throws {

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Database files that do not begin as a database does, beside a write-ahead log.
-@Suite(.timeLimit(.minutes(5))) struct DatabaseHeadTests {
+@Suite(.timeLimit(.minutes(20))) struct DatabaseHeadTests {
   let folder: Folder
 
   init() throws {

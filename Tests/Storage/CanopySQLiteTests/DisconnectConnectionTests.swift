@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySQLite
 
 /// The on-disconnect writes of a connection as a group in the store.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectConnectionTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectConnectionTests {
   let folder: Folder
 
   init() throws {

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Changes of on-disconnect writes that wait for the writer together.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectGroupTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectGroupTests {
   private func add(_ store: SQLiteStore, _ request: String) async throws -> DisconnectWriteID? {
     try await store.changeDisconnectWrites(
       adding: ("administrator", request), exceptions: [:], removing: [])

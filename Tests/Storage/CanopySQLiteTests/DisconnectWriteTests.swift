@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySQLite
 
 /// On-disconnect writes, as they are kept.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectWriteTests {
   let folder: Folder
 
   init() throws {

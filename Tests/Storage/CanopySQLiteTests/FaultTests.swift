@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Errors of SQLite at each statement of an operation.
-@Suite(.timeLimit(.minutes(5))) struct FaultTests {
+@Suite(.timeLimit(.minutes(20))) struct FaultTests {
   /// Makes one statement of the writing connection fail.
   private final class Fault: Sendable {
     private let statements = Steps()

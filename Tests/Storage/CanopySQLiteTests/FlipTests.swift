@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Single bytes of the database or its log that were changed. `Scripts/flip-test` changes thousands.
-@Suite(.timeLimit(.minutes(5))) struct FlipTests {
+@Suite(.timeLimit(.minutes(20))) struct FlipTests {
   private static let addresses = (0..<30).map { "user\($0)@example.org" }
 
   private func fill(_ store: SQLiteStore, _ random: inout SeededGenerator) async throws {

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Reading earlier commits from the store.
-@Suite(.timeLimit(.minutes(5))) struct HistoryTests {
+@Suite(.timeLimit(.minutes(20))) struct HistoryTests {
   let folder: Folder
 
   init() throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// Keys whose last scalar combines with the slash after it into one character, so that `key/.priority` has
 /// no character `/`. (U+0600 combines with the next scalar.)
-@Suite(.timeLimit(.minutes(5))) struct JoiningKeyTests {
+@Suite(.timeLimit(.minutes(20))) struct JoiningKeyTests {
   let folder: Folder
   let key: Key
 

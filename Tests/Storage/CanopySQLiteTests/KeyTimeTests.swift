@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Generated keys ascend across restarts, even if the clock is set back.
-@Suite(.timeLimit(.minutes(5))) struct KeyTimeTests {
+@Suite(.timeLimit(.minutes(20))) struct KeyTimeTests {
   let folder: Folder
 
   init() throws {

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySQLite
 
 /// The copying of the write-ahead log into the database file.
-@Suite(.timeLimit(.minutes(5))) struct LogCopierTests {
+@Suite(.timeLimit(.minutes(20))) struct LogCopierTests {
   let folder: Folder
 
   init() throws {

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Files of one folder from different times, as an incomplete restore from backups leaves them.
-@Suite(.timeLimit(.minutes(5))) struct MixedFilesTests {
+@Suite(.timeLimit(.minutes(20))) struct MixedFilesTests {
   /// A copy of the files, taken while the store was open.
   private struct Backup {
     var files: Folder

@@ -8,7 +8,7 @@ import Testing
 
 /// Random commits with checkpoints in between and at the same time, in small steps and small batches, and
 /// crashes after any step.
-@Suite(.timeLimit(.minutes(8))) struct RandomCheckpointTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomCheckpointTests {
   @Test func `after a crash at any step, all appended commits exist`()
     async throws
   {

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Opening a damaged folder with its undamaged data.
-@Suite(.timeLimit(.minutes(5))) struct RepairTests {
+@Suite(.timeLimit(.minutes(20))) struct RepairTests {
   let folder: Folder
 
   init() throws {

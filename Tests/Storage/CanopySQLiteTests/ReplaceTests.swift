@@ -5,7 +5,7 @@ import Testing
 
 @testable import CanopySQLite
 
-@Suite(.timeLimit(.minutes(5))) struct ReplaceTests {
+@Suite(.timeLimit(.minutes(20))) struct ReplaceTests {
   @Test func `an import replaces its path and keeps all other data, including recent commits`()
     async throws
   {

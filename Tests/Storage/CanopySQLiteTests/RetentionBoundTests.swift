@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Retention of commits and of clients' writes whose times are at the bounds of a number.
-@Suite(.timeLimit(.minutes(5))) struct RetentionBoundTests {
+@Suite(.timeLimit(.minutes(20))) struct RetentionBoundTests {
   static let bounds: [Int64] = [.min, .min + 1, -1, 0, 1, .max - 1, .max]
 
   @Test(arguments: bounds, bounds)

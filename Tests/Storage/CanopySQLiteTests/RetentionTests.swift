@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySQLite
 
 /// The retention of commits that the checkpoint has.
-@Suite(.timeLimit(.minutes(5))) struct RetentionTests {
+@Suite(.timeLimit(.minutes(20))) struct RetentionTests {
   let folder: Folder
 
   init() throws {

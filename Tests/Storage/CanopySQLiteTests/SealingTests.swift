@@ -12,7 +12,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Folders of an older version, and folders that cannot be written.
-@Suite(.timeLimit(.minutes(5))) struct SealingTests {
+@Suite(.timeLimit(.minutes(20))) struct SealingTests {
   let folder: Folder
 
   init() throws {

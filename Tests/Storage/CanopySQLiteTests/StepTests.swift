@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySQLite
 
 /// The bound on the work of one background step, which occupies the writer.
-@Suite(.timeLimit(.minutes(5))) struct StepTests {
+@Suite(.timeLimit(.minutes(20))) struct StepTests {
   let folder: Folder
 
   init() throws {

@@ -35,7 +35,7 @@ final class SQLiteFixture: StoreFixture {
 }
 
 /// The requirements that every store satisfies.
-@Suite(.timeLimit(.minutes(8))) struct StoreContractTests {
+@Suite(.timeLimit(.minutes(20))) struct StoreContractTests {
   @Test(arguments: JournalContract<SQLiteFixture>.checks)
   func `the journal satisfies the contract`(check: ContractCheck<SQLiteFixture>) async throws {
     try await check.run()

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySQLite
 
 /// Stored commits that are missing at the next start.
-@Suite(.timeLimit(.minutes(5))) struct TailTests {
+@Suite(.timeLimit(.minutes(20))) struct TailTests {
   let folder: Folder
 
   init() throws {

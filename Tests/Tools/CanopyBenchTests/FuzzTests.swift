@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyBench
 
 /// A small run of the fuzzer on a server process. `CanopyBench fuzz` is the long one.
-@Suite(.timeLimit(.minutes(5))) struct FuzzTests {
+@Suite(.timeLimit(.minutes(20))) struct FuzzTests {
   @Test func `malformed requests leave a server as it was, and its clients served`() async throws {
     let given = ProcessInfo.processInfo.environment["CANOPY_SEED"].flatMap { UInt64($0) }
     let seed = given ?? UInt64.random(in: 1...UInt64.max >> 16)

@@ -4,7 +4,7 @@ import Testing
 
 /// README.md and the articles, compared with the program.
 struct DocumentTests {
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `the data in the article about the layout has the fields of real data`()
     async throws
   {
@@ -50,7 +50,7 @@ struct DocumentTests {
     return fields
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `the commands for a data folder in an article succeed one after the other`()
     async throws
   {
@@ -68,7 +68,7 @@ struct DocumentTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `the rules in an article load, and its cases pass`() async throws {
     let shown = try Document.article("SecurityRules").blocks.filter { $0.language == "jsonc" }
     try #require(shown.count == 2)
@@ -81,7 +81,7 @@ struct DocumentTests {
     #expect(outcome.output == "2 cases, 0 failed\n", "\(outcome.errors)")
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `the options that the documents name exist, and those of serve have their defaults`()
     async throws
   {

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// The event stream of the article about HTTP, read as a browser reads it.
-@Suite(.timeLimit(.minutes(5))) struct EventSourceTests {
+@Suite(.timeLimit(.minutes(20))) struct EventSourceTests {
   /// The address and the names of events in the example of the article.
   private static func example() throws -> (address: String, names: Set<String>) {
     let blocks = try Document.article("HTTP").blocks.filter { $0.language == "js" }

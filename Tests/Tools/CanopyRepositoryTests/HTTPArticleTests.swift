@@ -25,7 +25,7 @@ struct HTTPArticleTests {
     return commands
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `the commands of the article about HTTP print what it shows`() async throws {
     let folder = try TemporaryFolder()
     let data = folder.file("data")

@@ -101,7 +101,7 @@ struct SeedTests {
     for value in people.joined() { #expect(!value.contains(" "), "\(value) is no bare word") }
   }
 
-  @Test(.timeLimit(.minutes(5)))
+  @Test(.timeLimit(.minutes(20)))
   func `all of it loads, and verify finds no problem`() async throws {
     let folder = try TemporaryFolder()
     let data = folder.file("data")

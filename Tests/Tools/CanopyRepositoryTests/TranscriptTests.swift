@@ -14,7 +14,7 @@ struct TranscriptTests {
   }
 
   @Test(
-    .timeLimit(.minutes(5)),
+    .timeLimit(.minutes(20)),
     arguments: try Document.all().filter { !$0.transcripts.isEmpty })
   func `a server sends the replies of a transcript`(_ document: Document) async throws {
     let folder = try TemporaryFolder()

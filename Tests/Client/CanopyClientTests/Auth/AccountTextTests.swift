@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// The sentences about accounts, and the end of an account.
-@Suite(.timeLimit(.minutes(5))) struct AccountTextTests: AccountSuite {
+@Suite(.timeLimit(.minutes(20))) struct AccountTextTests: AccountSuite {
   private func sentence(of body: () async throws -> Void) async -> String {
     let error = await #expect(throws: AuthError.self) { try await body() }
     return error?.sentence ?? ""

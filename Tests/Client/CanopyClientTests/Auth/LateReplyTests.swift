@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Replies about accounts that arrive after the user has signed out, or after another sign-in.
-@Suite(.timeLimit(.minutes(5))) struct LateReplyTests: AccountSuite {
+@Suite(.timeLimit(.minutes(20))) struct LateReplyTests: AccountSuite {
   private static let eve = EmailAuthProvider.credential(
     withEmail: "eve@example.org", password: "secret words of eve")
 

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyClient
 
 /// The reasons why there is no connection, in the log and in the errors of requests.
-@Suite(.timeLimit(.minutes(5))) struct ConnectionFailureTests {
+@Suite(.timeLimit(.minutes(20))) struct ConnectionFailureTests {
   /// A database whose attempts to connect fail, with its timers under the test's control.
   private final class Attempts: Sendable {
     let log = LineLog()

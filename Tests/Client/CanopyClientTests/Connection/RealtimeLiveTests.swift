@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyClient
 
 /// Messages about the connection and the identity, from a live server over a WebSocket.
-@Suite(.timeLimit(.minutes(5))) struct RealtimeLiveTests {
+@Suite(.timeLimit(.minutes(20))) struct RealtimeLiveTests {
   /// The timers of a client that a test fires itself: all of a minute and more.
   private final class LongTimers: Sendable {
     private let timers = Mutex<[(milliseconds: Int64, body: @Sendable () -> Void)]>([])

@@ -7,7 +7,7 @@ import CanopyTree
 import Testing
 
 /// `canopys://` and `https://`.
-@Suite(.timeLimit(.minutes(5))) struct TLSTests {
+@Suite(.timeLimit(.minutes(20))) struct TLSTests {
   @Test(arguments: WireKind.allCases)
   func `only a server with a trusted certificate is accepted`(_ kind: WireKind) async throws {
     let folder = try TemporaryFolder()

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Errors as `NSError`s, with the domains and the numbers that code for Firebase compares.
-@Suite(.timeLimit(.minutes(5))) struct ErrorNumberTests {
+@Suite(.timeLimit(.minutes(20))) struct ErrorNumberTests {
   @Test func `a refused write has the number 1`() async throws {
     try await withBackend { backend in
       let database = try backend.anonymousClient()

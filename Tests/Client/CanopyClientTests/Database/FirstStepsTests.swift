@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The first steps of a new user of the library.
-@Suite(.timeLimit(.minutes(5))) struct FirstStepsTests {
+@Suite(.timeLimit(.minutes(20))) struct FirstStepsTests {
   @Test(arguments: WireKind.allCases) func `a write is visible at once and then reaches the server`(
     _ kind: WireKind
   ) async throws {

@@ -3,7 +3,7 @@ import Dispatch
 import Testing
 
 /// The application's functions run on the actor whose state they use, whatever the callback queue is.
-@Suite(.timeLimit(.minutes(5))) struct IsolationTests {
+@Suite(.timeLimit(.minutes(20))) struct IsolationTests {
   /// A type of the main actor, as the controllers of views are.
   @MainActor private final class Screen {
     /// A mark of the main queue, which another thread than the first may serve.

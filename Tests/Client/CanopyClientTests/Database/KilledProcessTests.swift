@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 /// The writes of a killed process.
-@Suite(.timeLimit(.minutes(5))) struct KilledProcessTests {
+@Suite(.timeLimit(.minutes(20))) struct KilledProcessTests {
   /// Starts a `pending-client`.
   ///
   /// - Returns: the process, its output, and its end.

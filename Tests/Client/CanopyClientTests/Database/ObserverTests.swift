@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Observers: adding, removing, captured objects, and invalid queries.
-@Suite(.timeLimit(.minutes(5))) struct ObserverTests {
+@Suite(.timeLimit(.minutes(20))) struct ObserverTests {
   @Test(arguments: WireKind.allCases)
   func `observers are removed by handle or by location, without those below`(_ kind: WireKind)
     async throws

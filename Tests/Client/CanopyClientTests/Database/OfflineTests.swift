@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Behaviour without a connection, and when it breaks.
-@Suite(.timeLimit(.minutes(5))) struct OfflineTests {
+@Suite(.timeLimit(.minutes(20))) struct OfflineTests {
   @Test(arguments: WireKind.allCases)
   func `writes made offline are visible at once and reach the server in order`(_ kind: WireKind)
     async throws

@@ -8,7 +8,7 @@ import Testing
 
 /// Returns the state that survives the end of a process: a second database opens a copy of the first one's
 /// folder, as after a crash.
-@Suite(.timeLimit(.minutes(5))) struct RestartTests {
+@Suite(.timeLimit(.minutes(20))) struct RestartTests {
   private func open(_ backend: Backend, _ folder: String) throws -> Database {
     let database = try backend.anonymousClient { $0.persistenceFolder = folder }
     database.isPersistenceEnabled = true

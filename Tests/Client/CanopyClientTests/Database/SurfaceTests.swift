@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 /// The parts of Firebase's surface around the database: apps, coders and the operations of a user.
-@Suite(.timeLimit(.minutes(5))) struct SurfaceTests {
+@Suite(.timeLimit(.minutes(20))) struct SurfaceTests {
   @Test func `databases of named apps have sessions of their own`() async throws {
     try await withBackend { backend in
       let url = "canopy://127.0.0.1:\(backend.port)"

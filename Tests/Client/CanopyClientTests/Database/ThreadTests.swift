@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyClient
 
 /// Many threads that use one database at once.
-@Suite(.timeLimit(.minutes(5))) struct ThreadTests {
+@Suite(.timeLimit(.minutes(20))) struct ThreadTests {
   /// The outcomes of the operations.
   private struct Outcomes {
     var ended = 0

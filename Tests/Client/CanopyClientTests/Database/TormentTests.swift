@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyClientBench
 
 /// A short run of the tests in `Scripts/client-check`.
-@Suite(.timeLimit(.minutes(5))) struct TormentTests {
+@Suite(.timeLimit(.minutes(20))) struct TormentTests {
   @Test(arguments: WireKind.allCases)
   func `two clients on a bad network agree with the server`(_ kind: WireKind) async throws {
     var random = SeededGenerator(printingSeedFor: "TormentTests")

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// URLs of locations.
-@Suite(.timeLimit(.minutes(5))) struct URLTests {
+@Suite(.timeLimit(.minutes(20))) struct URLTests {
   /// The characters that keys may have and URLs treat specially, and others of one to four bytes.
   private static let characters: [Character] = [
     "%", "+", " ", "?", "&", "=", "@", ":", ";", ",", "\"", "'", "<", ">", "\\", "^", "`", "{", "|",

@@ -3,7 +3,7 @@ import CanopyTesting
 import Testing
 
 /// Queries for which the rules declare no index: the library downloads the location and filters it.
-@Suite(.timeLimit(.minutes(5))) struct UnindexedQueryTests {
+@Suite(.timeLimit(.minutes(20))) struct UnindexedQueryTests {
   /// Writes posts as the administrator, whom the rules of the blog do not bind.
   private func write(_ titles: [String: Any], _ backend: Backend) async throws {
     var changes: [String: Any] = [:]

@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 /// The behaviour of the original client's accounts, over both protocols.
-@Suite(.timeLimit(.minutes(5))) struct AuthBehaviourTests: AccountSuite {
+@Suite(.timeLimit(.minutes(20))) struct AuthBehaviourTests: AccountSuite {
   // MARK: Sign-in
 
   @Test(

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyClient
 
 /// The tokens of a session, its restart and the forms with a completion, over both protocols.
-@Suite(.timeLimit(.minutes(5))) struct AuthSessionTests: AccountSuite {
+@Suite(.timeLimit(.minutes(20))) struct AuthSessionTests: AccountSuite {
   @Test(.ported("AuthTests.testIDTokenChanges"), arguments: WireKind.allCases)
   func `an identity token is kept until shortly before its end, and a new one is announced`(
     _ kind: WireKind

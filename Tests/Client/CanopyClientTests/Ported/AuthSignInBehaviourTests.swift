@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 /// Sign-up and sign-in as in the original client, over both protocols.
-@Suite(.timeLimit(.minutes(5))) struct AuthSignInBehaviourTests: AccountSuite {
+@Suite(.timeLimit(.minutes(20))) struct AuthSignInBehaviourTests: AccountSuite {
   @Test(
     .ported(
       "AuthTests.testCreateUserEmptyEmailFailure", "AuthTests.testCreateUserEmptyPasswordFailure",

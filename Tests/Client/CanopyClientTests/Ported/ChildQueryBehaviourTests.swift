@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Queries by a child, by key and by value, as the original client answers them. The rules declare no index for them.
-@Suite(.timeLimit(.minutes(5))) struct ChildQueryBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct ChildQueryBehaviourTests {
   private static let nuggets: [String: Double] = [
     "alex": 60, "rob": 56, "vassili": 55.5, "tony": 52, "greg": 52,
   ]

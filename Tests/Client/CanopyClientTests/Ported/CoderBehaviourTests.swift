@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Types of an application that are written and read, as by the original client's coders.
-@Suite(.timeLimit(.minutes(5))) struct CoderBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct CoderBehaviourTests {
   /// Writes a value, and expects it to be stored as JSON and to be read again.
   private func roundTrip<T: Codable & Equatable>(
     _ value: T, _ text: String, at place: DatabaseReference, _ backend: Backend

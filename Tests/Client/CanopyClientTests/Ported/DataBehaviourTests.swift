@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Writing and reading values, as the original client does.
-@Suite(.timeLimit(.minutes(5))) struct DataBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct DataBehaviourTests {
   @Test(
     .ported(
       "FData.testWriteABunchOfDataAndRead", "FData.testValReturnsCompoundObjectWithChildren",

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyClient
 
 /// Databases, their settings and their outstanding writes, as in the original client.
-@Suite(.timeLimit(.minutes(5))) struct DatabaseBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct DatabaseBehaviourTests {
   // MARK: Databases and references
 
   @Test(

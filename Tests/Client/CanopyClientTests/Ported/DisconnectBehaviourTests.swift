@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// On-disconnect writes against a live server, as their writer sees them.
-@Suite(.timeLimit(.minutes(5))) struct DisconnectBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct DisconnectBehaviourTests {
   /// Returns the values that an observer of a query receives.
   private func values(_ query: DatabaseQuery) -> Received<String> {
     let seen = Received<String>()

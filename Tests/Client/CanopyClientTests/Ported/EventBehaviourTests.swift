@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// The events of observers, as the original client raises them.
-@Suite(.timeLimit(.minutes(5))) struct EventBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct EventBehaviourTests {
   @Test(
     .ported(
       "FEventTests.testWriteLeafExpectValueChanged",

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// The order of children, as the original client has it.
-@Suite(.timeLimit(.minutes(5))) struct OrderBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct OrderBehaviourTests {
   @Test(
     .ported(
       "FOrder.testPushEnumerateAndCheckCorrectOrder",

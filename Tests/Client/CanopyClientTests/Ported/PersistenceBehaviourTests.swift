@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyClient
 
 /// Reads without a connection, and after a restart of the process, as the original client answers them.
-@Suite(.timeLimit(.minutes(5))) struct PersistenceBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct PersistenceBehaviourTests {
   private let temporaryFolder: TemporaryFolder
 
   init() throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Priorities, as the original client has them.
-@Suite(.timeLimit(.minutes(5))) struct PriorityBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct PriorityBehaviourTests {
   @Test(
     .ported("FData.testSetPriorityOnExistentNodeSucceeds"))
   func `a priority is set on a value that exists`() async throws {

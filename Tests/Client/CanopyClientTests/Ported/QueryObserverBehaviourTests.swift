@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Observers of queries that overlap, and single reads, as the original client has them.
-@Suite(.timeLimit(.minutes(5))) struct QueryObserverBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct QueryObserverBehaviourTests {
   /// Returns the listens that the client keeps on the server, as `path` or `path with a query`.
   private func listens(_ database: Database) async -> Set<String> {
     await withCheckedContinuation { done in

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Queries with bounds, as the original client answers them.
-@Suite(.timeLimit(.minutes(5))) struct RangeBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct RangeBehaviourTests {
   /// Expects results of queries, both of data that the client writes after it observes and of data of the server.
   private func expect(
     _ cases: [((DatabaseQuery) -> DatabaseQuery, [String])], of value: [String: Any]

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Values that the server computes, as the original client estimates and stores them.
-@Suite(.timeLimit(.minutes(5))) struct ServerValueBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct ServerValueBehaviourTests {
   private typealias Placeholder = CanopyClient.ServerValue
 
   @Test(

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Data that are kept synchronised, and the state of the connection, as the original client has them.
-@Suite(.timeLimit(.minutes(5))) struct SyncBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct SyncBehaviourTests {
   /// Expects that the value which another client has just written is known without a connection, or is not.
   private func expect(
     _ query: DatabaseQuery, _ number: Int, by writer: DatabaseReference, isKept: Bool

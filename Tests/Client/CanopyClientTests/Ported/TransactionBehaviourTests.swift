@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Transactions against a live server, as the original client runs them.
-@Suite(.timeLimit(.minutes(5))) struct TransactionBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct TransactionBehaviourTests {
   /// The end of a transaction.
   struct End: Sendable {
     var code: DatabaseError.Code?

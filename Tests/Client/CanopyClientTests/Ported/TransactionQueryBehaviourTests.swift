@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Transactions beside queries, other writes and interrupted connections, as the original client runs them.
-@Suite(.timeLimit(.minutes(5))) struct TransactionQueryBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct TransactionQueryBehaviourTests {
   /// Runs a transaction, and adds its end to `ends`: `ok`, or the code of its error, and the value.
   private func run(
     _ place: DatabaseReference, _ ends: Received<String>, withLocalEvents localEvents: Bool = true,

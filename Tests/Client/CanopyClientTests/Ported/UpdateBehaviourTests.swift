@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// Updates of several locations, as the original client makes them.
-@Suite(.timeLimit(.minutes(5))) struct UpdateBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct UpdateBehaviourTests {
   @Test(
     .ported(
       "FData.testUpdateRaisesCorrectLocalEvents", "FData.testUpdateRaisesCorrectRemoteEvents",

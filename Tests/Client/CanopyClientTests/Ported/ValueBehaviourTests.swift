@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Values, keys and queries against a live server, as the original client has them.
-@Suite(.timeLimit(.minutes(5))) struct ValueBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct ValueBehaviourTests {
   /// Returns the first value of an observer.
   private func value(_ query: DatabaseQuery) async throws -> DataSnapshot {
     try await query.observeSingleEventAndPreviousSiblingKey(of: .value).0

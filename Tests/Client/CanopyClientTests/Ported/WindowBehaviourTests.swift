@@ -6,7 +6,7 @@ import Testing
 
 /// Limited queries, as the original client answers them. Each test runs on data that its client wrote and observed, and
 /// again on data of the server.
-@Suite(.timeLimit(.minutes(5))) struct WindowBehaviourTests {
+@Suite(.timeLimit(.minutes(20))) struct WindowBehaviourTests {
   /// Sets a value before or after a body that observes.
   private func set(
     _ value: [String: Any], _ place: DatabaseReference, isFirst: Bool,

@@ -1,7 +1,7 @@
 import CanopyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(5))) struct RandomSyncTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomSyncTests {
   @Test func `listeners see the model's results in every sequence of steps`() {
     var random = SeededGenerator(printingSeedFor: "RandomSyncTests")
     for run in 0..<2_000 {

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySession
 
 /// ONDISCONNECT of callers to whom the rules apply.
-@Suite(.timeLimit(.minutes(5))) struct AuthorizedDisconnectTests {
+@Suite(.timeLimit(.minutes(20))) struct AuthorizedDisconnectTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true },

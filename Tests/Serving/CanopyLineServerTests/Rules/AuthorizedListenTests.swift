@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 
 /// LISTEN of callers to whom the rules apply: its authorization at the beginning, and its end.
-@Suite(.timeLimit(.minutes(5))) struct AuthorizedListenTests {
+@Suite(.timeLimit(.minutes(20))) struct AuthorizedListenTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true, ".read": true },

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Requests to the tree of callers to whom the rules apply.
-@Suite(.timeLimit(.minutes(5))) struct AuthorizedRequestTests {
+@Suite(.timeLimit(.minutes(20))) struct AuthorizedRequestTests {
   private static let rules = """
     { "rules": {
         "open": { ".read": true, ".write": true, ".indexOn": ["n", ".value"] },

@@ -6,7 +6,7 @@ import Testing
 
 /// Random raw writes of two users at and around all paths of the blog: complete writes, parts of them, and
 /// several of both in one request. After each accepted write all parts of the tree agree.
-@Suite(.timeLimit(.minutes(5))) struct RandomRawWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct RandomRawWriteTests {
   private let steps = 500
 
   @Test func `no sequence of raw writes of users makes parts of the tree disagree`() async throws {

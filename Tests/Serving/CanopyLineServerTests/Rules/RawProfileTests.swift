@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Raw writes of user names in profiles, as in the published samples. The server claims the name and changes it everywhere.
-@Suite(.timeLimit(.minutes(5))) struct RawProfileTests {
+@Suite(.timeLimit(.minutes(20))) struct RawProfileTests {
   private func at(_ server: TestServer, _ path: String) throws -> Node {
     server.root.at(try Path(path))
   }

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopySession
 
 /// Attacks on the blog by ordinary accounts with raw writes. After each of them all parts of the tree agree.
-@Suite(.timeLimit(.minutes(5))) struct RawWriteTests {
+@Suite(.timeLimit(.minutes(20))) struct RawWriteTests {
   /// Returns a push id of a time. `suffix` distinguishes it from others.
   static func id(_ suffix: String, at milliseconds: Int64 = 1_700_000_000_000) -> String {
     let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// RULES and EXPLAIN: replacing rules while the server runs, and explaining their verdicts.
-@Suite(.timeLimit(.minutes(5))) struct ReplaceRulesTests {
+@Suite(.timeLimit(.minutes(20))) struct ReplaceRulesTests {
   private func rules(read: String, write: String = "true", indexOn: String = "[]") -> String {
     "{\"rules\":{\"a\":{\".read\":\(quoted(read)),\".write\":\(quoted(write)),\".indexOn\":\(indexOn)}}}"
   }

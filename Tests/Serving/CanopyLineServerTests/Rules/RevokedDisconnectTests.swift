@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// On-disconnect writes of sessions that have ended.
-@Suite(.timeLimit(.minutes(5))) struct RevokedDisconnectTests {
+@Suite(.timeLimit(.minutes(20))) struct RevokedDisconnectTests {
   private static let rules = """
     { "rules": { "presence": { "$uid": { ".write": "auth.uid === $uid" } } } }
     """

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopySession
 
 /// The commit since which the rules are in force, and the events of earlier commits that may be sent.
-@Suite(.timeLimit(.minutes(5))) struct RulesRecordTests {
+@Suite(.timeLimit(.minutes(20))) struct RulesRecordTests {
   private static let hidden = "{\"rules\":{\".write\":\"true\"}}"
   private static let open = "{\"rules\":{\"posts\":{\".read\":\"true\",\".write\":\"true\"}}}"
   private let temporaryFolder: TemporaryFolder

@@ -5,7 +5,7 @@ import Testing
 
 /// The published sample as requests to the tree: one update writes both copies of a post, and a star is a
 /// transaction on a whole post. Also attempts to tamper with the data of others.
-@Suite(.timeLimit(.minutes(5))) struct SampleTests {
+@Suite(.timeLimit(.minutes(20))) struct SampleTests {
   /// Push ids of the time of the server's clock.
   private let p1 = "-NjEtLV------------1"
   private let p2 = "-NjEtLV------------2"
