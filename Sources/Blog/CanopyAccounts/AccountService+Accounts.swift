@@ -83,7 +83,18 @@ extension AccountService {
   public func createAccount(
     _ draft: AccountDraft, from remote: RemoteNetwork?
   ) async throws -> Account {
-    try await insert(try await account(of: draft, from: remote), of: draft)
+    try await createAccount(draft, loginTime: nil, from: remote)
+  }
+
+  /// - Parameter loginTime: the time of the login for which the account is made, in seconds since 1970; nil for none.
+  /// - Throws: ``AccountError/tokenRefused`` if a deletion of the account has ended that login.
+  private func createAccount(
+    _ draft: AccountDraft, loginTime: Int64?, from remote: RemoteNetwork?
+  ) async throws -> Account {
+    var account = try await account(of: draft, from: remote)
+    // The token of the login stays valid until its end, as for an account that existed before.
+    if let loginTime { account.details.validSince = max(1, loginTime) }
+    return try await insert(account, of: draft, loginTime: loginTime)
   }
 
   /// Checks and counts a sign-up, and returns its account, which the store does not have yet.
@@ -112,12 +123,17 @@ extension AccountService {
 
   /// Inserts a new account, perhaps with its first session, and returns it.
   private func insert(
-    _ account: Account, of draft: AccountDraft, token: TokenRecord? = nil
+    _ account: Account, of draft: AccountDraft, token: TokenRecord? = nil, loginTime: Int64? = nil
   ) async throws -> Account {
     let uid = account.uid
-    let isInserted = try await revoking(uid) { try await store.insert(account, token: token) }
+    let isInserted = try await revoking(uid) {
+      try await store.insert(account, token: token, loginTime: loginTime)
+    }
     guard isInserted else {
       guard try await store.account(uid: uid) == nil else { throw AccountError.uidTaken }
+      if let loginTime, let end = try await store.endOfLogins(uid: uid), loginTime < end {
+        throw AccountError.tokenRefused
+      }
       throw AccountError.taken
     }
     guard draft.uid != nil else { return account }
@@ -150,11 +166,13 @@ extension AccountService {
   /// - Parameters:
   ///   - uid: the user, from a verified token.
   ///   - claims: the claims of the token, as the text of a JSON object.
+  ///   - loginTime: the time of the token, by ``loginTime(of:)``; nil for a token that no end of logins ends.
   ///   - remote: the network of the caller, for the limit of logins.
   /// - Returns: the login, and whether the account is new.
-  /// - Throws: ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  /// - Throws: ``AccountError/disabled``; ``AccountError/tokenRefused`` if the logins of the user have ended since the
+  ///   time of the token, also by a deletion of the account; ``AccountError/rateLimited(retryAfterMilliseconds:)``.
   public func beginCustomLogin(
-    uid: String, claims: String, from remote: RemoteNetwork
+    uid: String, claims: String, loginTime: Int64?, from remote: RemoteNetwork
   ) async throws -> (login: Login, isNew: Bool) {
     try countLogin(from: remote)
     try countWrite(.login, of: uid, from: remote)
@@ -166,15 +184,30 @@ extension AccountService {
         draft.uid = uid
         draft.details.isCustom = true
         do {
-          found = try await createAccount(draft, from: nil)
+          found = try await createAccount(draft, loginTime: loginTime, from: nil)
           isNew = true
         } catch AccountError.uidTaken { continue }
       }
       guard let account = found, !account.isPending else { break }
       guard !account.isDisabled else { throw AccountError.disabled }
-      if let login = try await login(account, customClaims: claims) { return (login, isNew) }
+      if !isNew, let loginTime, loginTime < account.details.validSince {
+        throw AccountError.tokenRefused
+      }
+      guard let login = try await login(account, customClaims: claims) else { continue }
+      // An end of logins between the check and the insertion has not removed the new session.
+      let validSince = try await store.account(uid: uid)?.details.validSince
+      if validSince == account.details.validSince { return (login, isNew) }
+      try await logOut(login.session.token)
     }
     throw AccountError.credentialsRefused
+  }
+
+  /// Returns the time of a login of a user that begins now, in seconds since 1970. It is not before the last end of the
+  /// user's logins, also if that was the deletion of the account. The user need not have an account.
+  public func loginTime(of uid: String) async throws -> Int64 {
+    let end = try await store.account(uid: uid)?.details.validSince
+    let deletion = try await store.endOfLogins(uid: uid)
+    return max(environment.now() / 1_000, end ?? 0, deletion ?? 0)
   }
 
   /// Returns a new login of an account that was just read or changed; nil if the account has changed since.
@@ -271,7 +304,8 @@ extension AccountService {
     guard let account = try await store.account(uid: uid), !account.isPending else {
       throw AccountError.notFound
     }
-    let isDeleted = try await changing(uid) { try await store.delete(uid: account.uid) }
+    let now = environment.now()
+    let isDeleted = try await changing(uid) { try await store.delete(uid: account.uid, at: now) }
     guard isDeleted else { throw AccountError.notFound }
   }
 

@@ -103,15 +103,21 @@ extension AccountService {
     try await store.deleteToken(token.digest)
   }
 
-  /// Removes expired tokens and codes from the store, at most ``AccountSettings/purgeBatchMax`` of each. Call regularly,
-  /// and again at once while it returns a number above 0.
+  /// Removes expired tokens and codes from the store, and forgets deleted accounts after a day, at most
+  /// ``AccountSettings/purgeBatchMax`` of each. Call regularly, and again at once while it returns a number above 0.
   ///
-  /// - Returns: the number of tokens and codes that were removed.
+  /// - Returns: the number of tokens, codes and deleted accounts that were removed.
   public func purgeExpiredTokens() async throws -> Int {
     let (now, limit) = (environment.now(), max(1, settings.purgeBatchMax))
     let tokens = try await store.purgeExpired(now: now, limit: limit)
-    return try await tokens + store.purgeExpiredCodes(now: now, limit: limit)
+    let deleted = try await store.purgeDeleted(
+      until: now.subtractingSaturated(Self.deletedMilliseconds), limit: limit)
+    return try await tokens + deleted + store.purgeExpiredCodes(now: now, limit: limit)
   }
+
+  /// The time for which a deleted account is remembered, in milliseconds: a day. A custom token is valid for an hour, and
+  /// longer if the clock is set back.
+  private static let deletedMilliseconds: Int64 = 24 * 60 * 60 * 1_000
 
   /// The maximum number of checks in one operation. A check is repeated if the account changes while its password is
   /// hashed, which two simultaneous logins can cause once.

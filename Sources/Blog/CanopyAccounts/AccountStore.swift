@@ -14,14 +14,15 @@ public protocol AccountStore: Sendable {
   /// of them suffices. A time for each would need a row for every account that was ever deleted, which any client can
   /// cause, and a later time than necessary loses nothing: the logins of the new account begin at it. Only for identity
   /// tokens, and only after the clock was set back, it means that those logins do not count as recent until the clock
-  /// has reached it.
+  /// has reached it. The stored time is also not before ``endOfLogins(uid:)``.
   ///
   /// - Parameters:
   ///   - account: the account.
   ///   - token: a token of the account; nil for none.
+  ///   - loginTime: the time of the login for which the account is made, in seconds since 1970; nil if there is none.
   /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
-  ///   or not.
-  func insert(_ account: Account, token: TokenRecord?) async throws -> Bool
+  ///   or not, or if `loginTime` is before ``endOfLogins(uid:)``.
+  func insert(_ account: Account, token: TokenRecord?, loginTime: Int64?) async throws -> Bool
 
   /// Returns the account with this uid, pending or not.
   func account(uid: String) async throws -> Account?
@@ -62,8 +63,21 @@ public protocol AccountStore: Sendable {
 
   /// Removes an account, with its tokens and codes. Frees its e-mail address.
   ///
+  /// Remembers in the same step that all logins of the uid have ended, as ``Account/endLogins(at:)`` does: a custom token
+  /// may be older than the deletion, and must not create the account again.
+  ///
+  /// - Parameter now: milliseconds since 1970.
   /// - Returns: false if no account has this uid.
-  func delete(uid: String) async throws -> Bool
+  func delete(uid: String, at now: Int64) async throws -> Bool
+
+  /// Returns the time, in seconds since 1970, at which the logins of a deleted account have ended; nil if no such account
+  /// is remembered. A later account with the uid does not change it.
+  func endOfLogins(uid: String) async throws -> Int64?
+
+  /// Forgets at most `limit` deleted accounts that were deleted at or before `time`, in milliseconds since 1970.
+  ///
+  /// - Returns: the number of accounts that were forgotten.
+  func purgeDeleted(until time: Int64, limit: Int) async throws -> Int
 
   /// Adds a token if its account exists, is neither pending nor disabled, and still has this password hash. Checks and adds
   /// in one step. Otherwise a login that overlaps a change of the password could leave a token of the old password.
@@ -187,9 +201,14 @@ extension AccountStore {
       hash, uid: uid, ifCurrent: expected, revokingTokens: revokingTokens) != nil
   }
 
-  /// Adds an account without a token; see ``insert(_:token:)``.
+  /// Adds an account and its first token; see ``insert(_:token:loginTime:)``.
+  public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
+    try await insert(account, token: token, loginTime: nil)
+  }
+
+  /// Adds an account without a token; see ``insert(_:token:loginTime:)``.
   public func insert(_ account: Account) async throws -> Bool {
-    try await insert(account, token: nil)
+    try await insert(account, token: nil, loginTime: nil)
   }
 
   /// Adds a token, whatever the number of the others; see ``insertToken(_:ifPasswordHash:loginAt:countMax:)``.

@@ -12,9 +12,7 @@ extension IdentityService {
   public func beginSession(
     customToken text: String, from network: RemoteNetwork
   ) async throws -> Session {
-    let (uid, claims) = try verifyCustomToken(text)
-    return try await accounts.beginCustomLogin(uid: uid, claims: claims, from: network).login
-      .session
+    try await beginLogin(customToken: text, from: network).login.session
   }
 
   /// Returns an identity token for a session; the credential itself if it is an identity token.

@@ -59,9 +59,7 @@ extension IdentityService {
     guard let text = try body.text("token"), !text.isEmpty else {
       throw IdentityError.missingCustomToken
     }
-    let (uid, claims) = try verifyCustomToken(text)
-    let (login, isNew) = try await accounts.beginCustomLogin(
-      uid: uid, claims: claims, from: request.network)
+    let (login, isNew) = try await beginLogin(customToken: text, from: request.network)
     let kind: JSONMembers = [("kind", .text("identitytoolkit#VerifyCustomTokenResponse"))]
     return .object(kind + (try tokens(for: login)) + [("isNewUser", .flag(isNew))])
   }

@@ -109,33 +109,58 @@ extension IdentityService {
   /// The lifetime of an identity token in seconds, as text.
   var lifetimeSeconds: String { String(settings.tokenLifetimeMilliseconds / 1_000) }
 
-  /// Returns a custom token, with which a client logs in as a user. The token is valid for an hour.
+  /// Returns a custom token, with which a client logs in as a user. The token is valid for an hour, or until the logins of
+  /// the user end.
   ///
   /// - Parameters:
   ///   - uid: the user, who need not have an account.
   ///   - claims: further claims, as the text of a JSON object of at most 1,000 bytes and 16 levels.
-  /// - Throws: ``ClaimsProblem`` if the uid or the claims are not valid; an error if there is no key.
-  public func makeCustomToken(uid: String, claims: String = "{}") throws -> String {
+  /// - Throws: ``ClaimsProblem`` if the uid or the claims are not valid; an error if there is no key; an error of the store.
+  public func makeCustomToken(uid: String, claims: String = "{}") async throws -> String {
     guard Self.isValid(uid: uid) else { throw ClaimsProblem.invalidUID }
     let developer = try Self.checkedClaims(claims)
     guard let key = keys.signing else { throw IdentityError.unavailable }
+    // The time of the login may be later than the present one, as in an identity token.
+    let loginTime = try await accounts.loginTime(of: uid)
     let second = environment.now() / 1_000
     return try JSONWebToken.sign(
       .object([
         ("iss", .text(settings.issuer)), ("sub", .text(settings.issuer)),
         ("aud", .text(Self.customAudience)), ("iat", .number(second)),
-        ("exp", .number(second + 3_600)), ("uid", .text(uid)), ("claims", developer),
+        ("exp", .number(second + 3_600)), ("auth_time", .number(loginTime)), ("uid", .text(uid)),
+        ("claims", developer),
       ]), with: key)
   }
 
-  /// Returns the user and the claims of a custom token: one of ``makeCustomToken(uid:claims:)``, or in an emulator an
-  /// unsigned one of an Admin library.
+  /// Begins a login with a custom token: one of ``makeCustomToken(uid:claims:)``, or in an emulator an unsigned one of an
+  /// Admin library. Creates the account if it does not exist.
+  ///
+  /// - Returns: the login, and whether the account is new.
+  /// - Throws: ``IdentityProblem/invalidCustomToken``, also if the logins of the user have ended since the token was made;
+  ///   an `AccountError`; an error of the store.
+  func beginLogin(
+    customToken text: String, from network: RemoteNetwork
+  ) async throws -> (login: Login, isNew: Bool) {
+    let token = try verifyCustomToken(text)
+    do {
+      return try await accounts.beginCustomLogin(
+        uid: token.uid, claims: token.claims, loginTime: token.loginTime, from: network)
+    } catch AccountError.tokenRefused {
+      throw IdentityProblem.invalidCustomToken
+    }
+  }
+
+  /// Returns the user and the claims of a custom token, and the time of its login in seconds since 1970; nil for an
+  /// unsigned one, whose logins do not end.
   ///
   /// - Throws: ``IdentityProblem/invalidCustomToken``.
-  func verifyCustomToken(_ text: String) throws -> (uid: String, claims: String) {
+  private func verifyCustomToken(
+    _ text: String
+  ) throws -> (uid: String, claims: String, loginTime: Int64?) {
     let now = environment.now()
-    guard let token = JSONWebToken(text),
-      (settings.isEmulator && token.isUnsigned) || token.isSigned(by: keys, now: now),
+    guard let token = JSONWebToken(text) else { throw IdentityProblem.invalidCustomToken }
+    let isUnsigned = settings.isEmulator && token.isUnsigned
+    guard isUnsigned || token.isSigned(by: keys, now: now),
       token.claims["aud"]?.string?.hasSameBytes(as: Self.customAudience) == true,
       let expiry = token.claims["exp"]?.integerNumber, now / 1_000 < expiry,
       token.claims["iat"]?.integerNumber ?? .min <= latestIssueTime,
@@ -145,7 +170,10 @@ extension IdentityService {
     let claims = token.claims["claims"] ?? .object([])
     let json = String(decoding: claims.jsonBytes, as: UTF8.self)
     do { _ = try Self.checkedClaims(json) } catch { throw IdentityProblem.invalidCustomToken }
-    return (uid, json)
+    // A token of an earlier version has no time of its login.
+    let loginTime =
+      token.claims["auth_time"]?.integerNumber ?? token.claims["iat"]?.integerNumber ?? .min
+    return (uid, json, isUnsigned ? nil : loginTime)
   }
 
   /// Returns claims that an administrator sets.

@@ -21,7 +21,7 @@ extension Command {
     },
     Command(
       "ISSUE", .session, ["uid"], optional: ["claims"],
-      "a custom token for a user, valid for an hour; for the administrator",
+      "a custom token for a user, valid for an hour or until the user's logins end; for the administrator",
       reply: #"`{"token":…}`"#
     ) { arguments throws(WireError) in
       let uid = try arguments.text("uid")

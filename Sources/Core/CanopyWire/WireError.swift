@@ -50,7 +50,7 @@ public struct WireError: Error, Equatable, Sendable {
     case wrongCredentials = "WRONG_CREDENTIALS"
     /// The token is invalid, or its session has ended.
     case sessionEnded = "SESSION_ENDED"
-    /// The custom token is invalid or has expired.
+    /// The custom token is invalid or has expired, or the logins of its user have ended since it was made.
     case invalidCustomToken = "INVALID_CUSTOM_TOKEN"
     /// The code is invalid, or has been used.
     case invalidCode = "INVALID_CODE"

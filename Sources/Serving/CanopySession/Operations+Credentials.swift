@@ -30,7 +30,7 @@ extension Operations {
     case .issueCustomToken(let uid, let claims):
       try requireAdministrator(identity)
       let service = try requiredService()
-      let token = try service.makeCustomToken(uid: uid, claims: claims)
+      let token = try await service.makeCustomToken(uid: uid, claims: claims)
       return Session.Completion(.json(["token": .text(token)]))
     case .confirm(let email, let password):
       let uid = try user(identity)

@@ -18,9 +18,10 @@
   /// - `disconnect_writes`, `disconnect_exceptions`: the writes to make when connections end. `owner` is a node. `first` is
   ///   the first write of the same connection.
   /// - `accounts`, `tokens`, `account_codes`, `account_states`: identities.
+  /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day.
   enum PostgresSchema {
     /// The version of the tables that this program makes.
-    static let version: Int64 = 1
+    static let version: Int64 = 2
 
     /// The number of the lock under which tables are made: "CANOPY".
     private static let lock: Int64 = 0x43_41_4E_4F_50_59
@@ -179,7 +180,15 @@
         """,
         "CREATE INDEX account_codes_by_uid ON canopy.account_codes(namespace, uid)",
         "CREATE INDEX account_codes_by_expiry ON canopy.account_codes(namespace, expires_at)",
-      ]
+      ],
+      [
+        """
+        CREATE TABLE canopy.deleted_accounts(
+          namespace bytea, uid bytea, end_of_logins bigint NOT NULL, deleted_at bigint NOT NULL,
+          PRIMARY KEY(namespace, uid))
+        """,
+        "CREATE INDEX deleted_accounts_by_time ON canopy.deleted_accounts(namespace, deleted_at)",
+      ],
     ]
   }
 #endif

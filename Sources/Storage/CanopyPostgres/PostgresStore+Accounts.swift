@@ -3,12 +3,14 @@
 
   /// Accounts and tokens. A change locks the row of its account, so changes of one account take effect one at a time.
   extension PostgresStore: AccountStore {
-    /// Inserts an account and its first token. Returns false if the uid or the address is taken. One round trip, and a
-    /// second one for a uid that may be that of a deleted account.
-    public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
+    /// Inserts an account and its first token. Returns false if the uid or the address is taken, or if a deletion has ended
+    /// the login. Two round trips.
+    public func insert(
+      _ account: Account, token: TokenRecord?, loginTime: Int64?
+    ) async throws -> Bool {
       try await lanes.run { [namespace] link in
-        // The insertion waits for a deletion of the same uid, so the later query sees the login of that account.
-        let inserted = try link.begin([
+        // The insertion waits for a deletion of the same uid, so the later queries see the login of that account.
+        let begun = try link.begin([
           Query(
             """
             INSERT INTO canopy.accounts(
@@ -17,9 +19,12 @@
               valid_since, last_login_at, last_refresh_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
             ON CONFLICT DO NOTHING
-            """, [.bytes(namespace)] + AccountRows.parameters(account))
-        ])[0]
-        guard inserted.changed == 1 else {
+            """, [.bytes(namespace)] + AccountRows.parameters(account)),
+          PostgresStore.endOfLogins(namespace, account.uid),
+        ])
+        let end = begun[1].isEmpty ? nil : try begun[1].int(0, 0)
+        let isEnded = if let loginTime, let end { loginTime < end } else { false }
+        guard begun[0].changed == 1, !isEnded else {
           try link.rollBack()
           return false
         }
@@ -33,6 +38,12 @@
               WHERE accounts.namespace = $1 AND uid = $2 AND account_states.namespace = $1
                 AND deleted_login < 9223372036854775807
               """, .bytes(namespace), .text(account.uid)))
+          queries.append(
+            Query(
+              """
+              UPDATE canopy.accounts SET valid_since = greatest(valid_since, $3)
+              WHERE namespace = $1 AND uid = $2
+              """, .bytes(namespace), .text(account.uid), .int(end ?? 0)))
         }
         if let token { queries.append(PostgresStore.insertion(of: token, namespace)) }
         _ = try link.finish(queries)
@@ -174,8 +185,33 @@
       ]
     }
 
-    /// Deletes an account with its tokens and codes, in one transaction of two round trips.
-    public func delete(uid: String) async throws -> Bool {
+    private static func endOfLogins(_ namespace: [UInt8], _ uid: String) -> Query {
+      Query(
+        "SELECT end_of_logins FROM canopy.deleted_accounts WHERE namespace = $1 AND uid = $2",
+        .bytes(namespace), .text(uid))
+    }
+
+    /// Returns the end of the logins of a deleted account, by the primary key.
+    public func endOfLogins(uid: String) async throws -> Int64? {
+      try await lanes.run { [namespace] link in
+        let rows = try link.run([PostgresStore.endOfLogins(namespace, uid)])[0]
+        return rows.isEmpty ? nil : try rows.int(0, 0)
+      }
+    }
+
+    /// Deletes at most `limit` rows of deleted accounts, by the index of their times.
+    public func purgeDeleted(until time: Int64, limit: Int) async throws -> Int {
+      try await change(
+        """
+        DELETE FROM canopy.deleted_accounts WHERE namespace = $1 AND uid IN (
+          SELECT uid FROM canopy.deleted_accounts WHERE namespace = $1 AND deleted_at <= $2
+          ORDER BY deleted_at LIMIT $3)
+        """, .int(time), .int(Int64(max(0, limit))))
+    }
+
+    /// Deletes an account with its tokens and codes, and inserts the end of its logins, in one transaction of two round
+    /// trips.
+    public func delete(uid: String, at now: Int64) async throws -> Bool {
       try await lanes.run { [namespace] link in
         let found = try link.begin([PostgresStore.lockedAccount(namespace, uid)])[0]
         guard !found.isEmpty else {
@@ -183,6 +219,8 @@
           return false
         }
         let account = try AccountRows.account(found, 0)
+        var ended = account
+        ended.endLogins(at: now)
         let queries = [
           Query(
             "DELETE FROM canopy.accounts WHERE namespace = $1 AND uid = $2", .bytes(namespace),
@@ -193,6 +231,13 @@
             ON CONFLICT (namespace) DO UPDATE
               SET deleted_login = greatest(account_states.deleted_login, excluded.deleted_login)
             """, .bytes(namespace), .int(account.latestLogin)),
+          Query(
+            """
+            INSERT INTO canopy.deleted_accounts(namespace, uid, end_of_logins, deleted_at)
+            VALUES ($1, $2, $3, $4) ON CONFLICT (namespace, uid) DO UPDATE
+              SET end_of_logins = greatest(deleted_accounts.end_of_logins, excluded.end_of_logins),
+                deleted_at = greatest(deleted_accounts.deleted_at, excluded.deleted_at)
+            """, .bytes(namespace), .text(uid), .int(ended.details.validSince), .int(now)),
         ]
         _ = try link.finish(queries + PostgresStore.revocation(namespace, uid))
         return true

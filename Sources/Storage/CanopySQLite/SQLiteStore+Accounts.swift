@@ -3,10 +3,14 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: AccountStore {
-  /// Inserts an account and its first token. Returns false if the uid or the address is taken. One synchronized
-  /// transaction.
-  public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
+  /// Inserts an account and its first token. Returns false if the uid or the address is taken, or if a deletion has ended
+  /// the login. One synchronized transaction.
+  public func insert(
+    _ account: Account, token: TokenRecord?, loginTime: Int64?
+  ) async throws -> Bool {
     try await writeAccounts { db in
+      let end = try SQLiteStore.endOfLogins(db, account.uid)
+      if let loginTime, let end, loginTime < end { return false }
       try db.execute(
         sql: """
           INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING
@@ -21,6 +25,7 @@ extension SQLiteStore: AccountStore {
       if details.validSince > 0, let deleted = try Meta.read(db).deletedLogin {
         details.validSince = max(details.validSince, deleted + 1)
       }
+      if details.validSince > 0 { details.validSince = max(details.validSince, end ?? 0) }
       try details.write(db, of: account.uid)
       if let token {
         let digest = Data(token.digest.bytes)
@@ -125,17 +130,50 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Deletes an account with its further data, tokens and codes, in one transaction.
-  public func delete(uid: String) async throws -> Bool {
+  /// Deletes an account with its further data, tokens and codes, and inserts the end of its logins, in one transaction.
+  public func delete(uid: String, at now: Int64) async throws -> Bool {
     try await writeAccounts { db in
-      guard let account = try Account.fetchOne(db, uid: uid) else { return false }
+      guard var account = try Account.fetchOne(db, uid: uid) else { return false }
       try db.execute(sql: "DELETE FROM accounts WHERE uid = ?", arguments: [uid])
       var meta = try Meta.read(db)
       meta.noteDeletedLogin(account.latestLogin)
       try meta.write(db)
+      account.endLogins(at: now)
+      try db.execute(
+        sql: """
+          INSERT INTO deleted_accounts VALUES (?, ?, ?, 0) ON CONFLICT(uid) DO UPDATE SET
+            end_of_logins = max(end_of_logins, excluded.end_of_logins),
+            deleted_at = max(deleted_at, excluded.deleted_at)
+          """, arguments: [uid, account.details.validSince, now])
+      try SealedTable.deletedAccounts.seal(db, where: "uid = ?", [uid])
       try AccountDetails().write(db, of: uid)
       try SQLiteStore.revoke(db, uid)
       return true
+    }
+  }
+
+  /// Returns the end of the logins of a deleted account, by the primary key.
+  public func endOfLogins(uid: String) async throws -> Int64? {
+    try await pool.read { db in try SQLiteStore.endOfLogins(db, uid) }
+  }
+
+  private static func endOfLogins(_ db: Database, _ uid: String) throws -> Int64? {
+    try Row.fetchOne(db, sql: "SELECT * FROM deleted_accounts WHERE uid = ?", arguments: [uid])
+      .map { row -> Int64 in
+        try SealedTable.deletedAccounts.check(row)
+        return row["end_of_logins"]
+      }
+  }
+
+  /// Deletes at most `limit` rows of deleted accounts, by the index of their times.
+  public func purgeDeleted(until time: Int64, limit: Int) async throws -> Int {
+    try await writeAccounts { db in
+      try db.execute(
+        sql: """
+          DELETE FROM deleted_accounts WHERE uid IN (
+            SELECT uid FROM deleted_accounts WHERE deleted_at <= ? LIMIT ?)
+          """, arguments: [time, max(0, limit)])
+      return db.changesCount
     }
   }
 

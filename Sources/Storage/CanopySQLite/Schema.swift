@@ -22,6 +22,8 @@ internal import GRDB
 /// - `account_details`: the further data of an account. An account without a row has the defaults of `AccountDetails`.
 /// - `custom_sessions`: the claims of the sessions that began with a custom token. A trigger removes them with the token.
 /// - `account_codes`: the codes of e-mails, only as SHA-256.
+/// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day, so that no custom token that is
+///   older creates them again.
 ///
 /// Every row has a checksum (see `Checksum` and `SealedTable`), because SQLite has none. `Sealing` computes them for a
 /// file of an older version.
@@ -140,6 +142,17 @@ enum Schema {
           CREATE INDEX disconnect_groups_by_first ON disconnect_groups(first);
           """)
       try SealedTable.disconnectGroups.beginSum(db)
+      try updateChecksum(db)
+    }
+    migrator.registerMigration("deleted-accounts") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE deleted_accounts(
+            uid TEXT PRIMARY KEY, end_of_logins INTEGER NOT NULL, deleted_at INTEGER NOT NULL,
+            checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE INDEX deleted_accounts_by_time ON deleted_accounts(deleted_at);
+          """)
+      try SealedTable.deletedAccounts.beginSum(db)
       try updateChecksum(db)
     }
     return migrator

@@ -15,6 +15,7 @@ enum SealedTable: String, CaseIterable {
   case accountCodes = "account_codes"
   case disconnectExceptions = "disconnect_exceptions"
   case disconnectGroups = "disconnect_groups"
+  case deletedAccounts = "deleted_accounts"
 
   /// The tables of a file whose last migration is `sealed-sums`. Migrations up to it change these.
   static let first: [SealedTable] = [
@@ -42,6 +43,7 @@ enum SealedTable: String, CaseIterable {
     case .accountCodes: ["hash", "uid", "purpose", "email", "expires_at"]
     case .disconnectExceptions: ["write", "path"]
     case .disconnectGroups: ["write", "first"]
+    case .deletedAccounts: ["uid", "end_of_logins", "deleted_at"]
     }
   }
 
@@ -58,6 +60,7 @@ enum SealedTable: String, CaseIterable {
     case .accountCodes: "a code of an e-mail"
     case .disconnectExceptions: "an exception of an on-disconnect write"
     case .disconnectGroups: "the group of an on-disconnect write"
+    case .deletedAccounts: "the end of logins of a deleted account"
     }
   }
 

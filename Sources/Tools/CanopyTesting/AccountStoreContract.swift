@@ -22,6 +22,7 @@ public func verifyContract(of store: any AccountStore) async throws {
   try await contract.checkDelete()
   try await contract.checkCodes()
   try await contract.checkLatestLogin()
+  try await contract.checkDeletion()
   try await contract.checkTokenCount()
   try await contract.checkFirstToken()
 }
@@ -44,7 +45,7 @@ struct AccountStoreContract {
       try await !store.setPasswordHash(
         "h", uid: "nobody", ifCurrent: nil, revokingTokens: true))
     #expect(try await !store.insertToken(token(0, "nobody"), ifPasswordHash: "h"))
-    #expect(try await !store.delete(uid: "nobody"))
+    #expect(try await !store.delete(uid: "nobody", at: 0))
     #expect(try await store.code(digest(0)) == nil)
     try await store.deleteToken(digest(0))
   }
@@ -231,17 +232,45 @@ struct AccountStoreContract {
     }
     #expect(try await store.account(uid: "latest")?.details.lastLoginAt == 9_000)
     #expect(try await store.account(uid: "latest")?.latestLogin == 9)
-    #expect(try await store.delete(uid: "latest"))
+    #expect(try await store.delete(uid: "latest", at: 0))
     var again = plain
     again.details.validSince = 3
     #expect(try await store.insert(again))
     #expect(try await store.account(uid: "latest")?.details.validSince == 10)
-    #expect(try await store.delete(uid: "latest"))
+    #expect(try await store.delete(uid: "latest", at: 0))
     again.details.validSince = 40
     #expect(try await store.insert(again))
     #expect(try await store.account(uid: "latest")?.details.validSince == 40)
     let fresh = try await inserted("latest-other")
     #expect(try await store.account(uid: "latest-other") == fresh, "it has ended no logins")
+  }
+
+  func checkDeletion() async throws {
+    let uids = ["deleted-\u{E9}", "deleted-e\u{301}"]
+    for uid in uids {
+      #expect(try await store.endOfLogins(uid: uid) == nil)
+      #expect(try await store.insert(account(uid)))
+    }
+    #expect(try await store.delete(uid: uids[0], at: 50_000))
+    #expect(try await store.endOfLogins(uid: uids[0]) == 51, "after the second of the deletion")
+    #expect(try await store.endOfLogins(uid: uids[1]) == nil, "texts with other bytes")
+    var again = account(uids[0])
+    again.details.validSince = 50
+    #expect(try await !store.insert(again, token: nil, loginTime: 50))
+    #expect(try await store.account(uid: uids[0]) == nil, "a refused account leaves no trace")
+    #expect(try await store.insert(again, token: nil, loginTime: 51))
+    #expect(try await store.account(uid: uids[0])?.details.validSince == 51)
+    // The account is there, and its former deletion is still known.
+    #expect(try await store.endOfLogins(uid: uids[0]) == 51)
+    #expect(try await store.delete(uid: uids[0], at: 40_000), "the clock was set back")
+    #expect(try await store.endOfLogins(uid: uids[0]) == 52)
+    #expect(try await store.delete(uid: uids[1], at: 60_000))
+    #expect(try await store.purgeDeleted(until: 49_999, limit: 10) >= 0)
+    #expect(try await store.endOfLogins(uid: uids[0]) == 52)
+    #expect(try await store.purgeDeleted(until: 60_000, limit: 1) == 1, "no more than the limit")
+    #expect(try await store.purgeDeleted(until: 60_000, limit: 10) == 1)
+    for uid in uids { #expect(try await store.endOfLogins(uid: uid) == nil) }
+    #expect(try await store.insert(again, token: nil, loginTime: 1), "it is forgotten")
   }
 
   func checkTokenCount() async throws {

@@ -11,6 +11,8 @@ public actor InMemoryAccountStore: AccountStore {
   private var codes: [TokenDigest: CodeRecord] = [:]
   /// The latest login of a deleted account, in seconds since 1970.
   private var deletedLogin: Int64 = 0
+  /// The times at which accounts were deleted, and the ends of their logins.
+  private var deletions: [[UInt8]: (time: Int64, end: Int64)] = [:]
   private var failure: (any Error)?
   private var lateFailure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
@@ -48,13 +50,17 @@ public actor InMemoryAccountStore: AccountStore {
   }
 
   /// Adds an account and its first token. Returns false if its uid or address is taken.
-  public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
+  public func insert(
+    _ account: Account, token: TokenRecord?, loginTime: Int64?
+  ) async throws -> Bool {
     try check()
     let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
     guard accounts[email] == nil, uids[uid] == nil else { return false }
+    let end = deletions[uid]?.end ?? 0
+    if let loginTime, loginTime < end { return false }
     var account = account
     if account.details.validSince > 0 {
-      account.details.validSince = max(account.details.validSince, deletedLogin + 1)
+      account.details.validSince = max(account.details.validSince, deletedLogin + 1, end)
     }
     accounts[email] = account
     uids[uid] = email
@@ -129,15 +135,34 @@ public actor InMemoryAccountStore: AccountStore {
   }
 
   /// Removes an account with its tokens and codes. Returns false if it does not exist.
-  public func delete(uid: String) async throws -> Bool {
+  public func delete(uid: String, at now: Int64) async throws -> Bool {
     try check()
-    guard let account = find(uid) else { return false }
+    guard var account = find(uid) else { return false }
     deletedLogin = max(deletedLogin, account.latestLogin)
+    account.endLogins(at: now)
+    let earlier = deletions[Array(uid.utf8)]
+    deletions[Array(uid.utf8)] = (
+      max(now, earlier?.time ?? now), max(account.details.validSince, earlier?.end ?? 0)
+    )
     accounts[Array(account.emailNormalized.utf8)] = nil
     uids[Array(uid.utf8)] = nil
     revokeTokens(of: uid)
     try checkLate()
     return true
+  }
+
+  /// Returns the end of the logins of a deleted account.
+  public func endOfLogins(uid: String) async throws -> Int64? {
+    try check()
+    return deletions[Array(uid.utf8)]?.end
+  }
+
+  /// Forgets deleted accounts, and returns their number.
+  public func purgeDeleted(until time: Int64, limit: Int) async throws -> Int {
+    try check()
+    let old = deletions.filter { $0.value.time <= time }.keys.prefix(limit)
+    for uid in old { deletions[uid] = nil }
+    return old.count
   }
 
   /// Adds a token if its account is active and has this password hash. Returns the tokens that it has replaced.
@@ -152,8 +177,10 @@ public actor InMemoryAccountStore: AccountStore {
       account.passwordHash == hash
     else { return nil }
     tokens[token.digest] = token
-    let others = tokens.values.filter { $0.uid.utf8.elementsEqual(token.uid.utf8) && $0.digest != token.digest }
-      .sorted { $0.expiresAt < $1.expiresAt }
+    let others = tokens.values.filter {
+      $0.uid.utf8.elementsEqual(token.uid.utf8) && $0.digest != token.digest
+    }
+    .sorted { $0.expiresAt < $1.expiresAt }
     let ended = others.dropLast(max(1, countMax) - 1).map(\.digest)
     for digest in ended { tokens[digest] = nil }
     if let time {

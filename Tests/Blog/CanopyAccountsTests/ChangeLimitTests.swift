@@ -45,7 +45,8 @@ struct ChangeLimitTests {
     }
   }
 
-  @Test func `accounts whose uids are canonically equivalent have limits of their own`() async throws
+  @Test func `accounts whose uids are canonically equivalent have limits of their own`()
+    async throws
   {
     let fixture = ServiceFixture { $0.changesMax = 3 }
     for uid in ["usr\u{E9}", "usre\u{301}"] {
@@ -54,10 +55,12 @@ struct ChangeLimitTests {
       _ = try await fixture.service.createAccount(draft, from: nil)
       #expect(try await changes(fixture, uid, from: .local, upTo: 10) == 3)
       for _ in 0..<3 {
-        _ = try await fixture.service.beginCustomLogin(uid: uid, claims: "{}", from: .local)
+        _ = try await fixture.service.beginCustomLogin(
+          uid: uid, claims: "{}", loginTime: nil, from: .local)
       }
       await #expect(throws: AccountError.self) {
-        try await fixture.service.beginCustomLogin(uid: uid, claims: "{}", from: .local)
+        try await fixture.service.beginCustomLogin(
+          uid: uid, claims: "{}", loginTime: nil, from: .local)
       }
     }
   }
@@ -89,12 +92,15 @@ struct ChangeLimitTests {
   @Test func `custom logins of one account are limited`() async throws {
     let fixture = ServiceFixture { $0.changesMax = 2 }
     for _ in 0..<2 {
-      _ = try await fixture.service.beginCustomLogin(uid: "robot", claims: "{}", from: .local)
+      _ = try await fixture.service.beginCustomLogin(
+        uid: "robot", claims: "{}", loginTime: nil, from: .local)
     }
     await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 30_000)) {
-      try await fixture.service.beginCustomLogin(uid: "robot", claims: "{}", from: .local)
+      try await fixture.service.beginCustomLogin(
+        uid: "robot", claims: "{}", loginTime: nil, from: .local)
     }
-    _ = try await fixture.service.beginCustomLogin(uid: "other", claims: "{}", from: .local)
+    _ = try await fixture.service.beginCustomLogin(
+      uid: "other", claims: "{}", loginTime: nil, from: .local)
   }
 
   @Test func `an account has a bounded number of sessions, and a new one ends the oldest`()
@@ -163,12 +169,12 @@ struct ClockSetBackTests {
   @Test func `an account with the uid of a deleted one begins after its logins`() async throws {
     let fixture = ServiceFixture()
     let first = try await fixture.service.beginCustomLogin(
-      uid: "robot", claims: "{}", from: .local
+      uid: "robot", claims: "{}", loginTime: nil, from: .local
     ).login
     try await fixture.service.deleteAccount(uid: "robot")
     fixture.clock.advance(-10_000)
     let second = try await fixture.service.beginCustomLogin(
-      uid: "robot", claims: "{}", from: .local
+      uid: "robot", claims: "{}", loginTime: nil, from: .local
     ).login
     #expect(second.time > first.time)
     #expect(

@@ -162,12 +162,16 @@ struct AccountTests {
 
   @Test func `tokens of a deleted custom user stay invalid after the next login`() async throws {
     let fixture = try await IdentityFixture()
-    let custom = try fixture.service.makeCustomToken(uid: "robot")
+    let custom = try await fixture.service.makeCustomToken(uid: "robot")
     let first = try await fixture.call("signInWithCustomToken", #"{"token":"\#(custom)"}"#)
     let token = try first.text("idToken")
     #expect(try await fixture.call("delete", #"{"idToken":"\#(token)"}"#).status == 200)
     fixture.clock.advance(1_000)
-    let second = try await fixture.call("signInWithCustomToken", #"{"token":"\#(custom)"}"#)
+    let again = try await fixture.call("signInWithCustomToken", #"{"token":"\#(custom)"}"#)
+    #expect(again.word == "INVALID_CUSTOM_TOKEN")
+    #expect(try await fixture.problem(token) == .missing)
+    let new = try await fixture.service.makeCustomToken(uid: "robot")
+    let second = try await fixture.call("signInWithCustomToken", #"{"token":"\#(new)"}"#)
     #expect(try await fixture.problem(token) == .revoked)
     #expect(try await fixture.problem(second["idToken"]) == nil)
   }

@@ -26,7 +26,7 @@ struct ClockTests {
 
   @Test func `a custom token from the future is refused`() async throws {
     let fixture = try await IdentityFixture()
-    let token = try fixture.service.makeCustomToken(uid: "robot")
+    let token = try await fixture.service.makeCustomToken(uid: "robot")
     let body = #"{"token":"\#(token)"}"#
     fixture.clock.advance(-tolerance - 1_000)
     #expect(
@@ -59,12 +59,15 @@ struct ClockTests {
     async throws
   {
     let fixture = try await IdentityFixture()
-    let token = try fixture.service.makeCustomToken(uid: "robot")
+    let token = try await fixture.service.makeCustomToken(uid: "robot")
     let body = #"{"token":"\#(token)"}"#
     let first = try await fixture.call("signInWithCustomToken", body)
     try await fixture.accounts.deleteAccount(uid: "robot")
     fixture.clock.advance(-10_000)
-    let second = try await fixture.call("signInWithCustomToken", body)
+    #expect(
+      try await fixture.call("signInWithCustomToken", body).word == "INVALID_CUSTOM_TOKEN")
+    let new = try await fixture.service.makeCustomToken(uid: "robot")
+    let second = try await fixture.call("signInWithCustomToken", #"{"token":"\#(new)"}"#)
     for advance in [0, 20_000] as [Int64] {
       fixture.clock.advance(advance)
       #expect(try await fixture.problem(first["idToken"]) == .revoked)

@@ -70,7 +70,7 @@ struct FailureTests {
     func claims(_ levels: Int) -> String { text(levels, #"{"a":"#) + "1" + text(levels, "}") }
     func string(_ bytes: Int) -> String { #"{"a":"\#(text(bytes - 8, "x"))"}"# }
     for accepted in [claims(16), string(1_000)] {
-      let token = try fixture.service.makeCustomToken(uid: "robot", claims: accepted)
+      let token = try await fixture.service.makeCustomToken(uid: "robot", claims: accepted)
       let answer = try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#)
       #expect(answer.status == 200)
       #expect(try await fixture.problem(answer["idToken"]) == nil)
@@ -80,8 +80,8 @@ struct FailureTests {
       (claims(17), .tooDeep), (arrays, .tooDeep), (claims(40), .invalid), ("[]", .invalid),
       (string(1_001), .tooLarge),
     ] as [(String, ClaimsProblem)] {
-      #expect(throws: problem) {
-        try fixture.service.makeCustomToken(uid: "robot", claims: refused)
+      await #expect(throws: problem) {
+        try await fixture.service.makeCustomToken(uid: "robot", claims: refused)
       }
     }
   }

@@ -107,7 +107,7 @@ struct IdentityTokenTests {
       #expect(try await fixture.problem(unsigned) == .invalid)
       #expect(try await fixture.problem(unsigned + signature) == .invalid)
     }
-    let custom = try fixture.service.makeCustomToken(uid: try account.text("localId"))
+    let custom = try await fixture.service.makeCustomToken(uid: try account.text("localId"))
     #expect(try await fixture.problem(custom) == .invalid, "a custom token is not an identity")
   }
 
@@ -127,7 +127,7 @@ struct IdentityTokenTests {
 
   @Test func `claims whose names are not keys are left out`() async throws {
     let fixture = try await IdentityFixture()
-    let custom = try fixture.service.makeCustomToken(
+    let custom = try await fixture.service.makeCustomToken(
       uid: "robot", claims: #"{"a.b":1,"list":[true,{"c":null,"d":"e"}],"role":"editor"}"#)
     let answer = try await fixture.call("signInWithCustomToken", #"{"token":"\#(custom)"}"#)
     let identity = try await fixture.service.verify(try answer.text("idToken"))

@@ -159,7 +159,7 @@ struct SignInTests {
     #expect(try await fixture.call("signUp", "{}", from: "198.51.100.1").status == 200)
     for _ in 0..<2 { #expect(try await fixture.signIn().status == 200) }
     #expect(try await fixture.signIn().word == "TOO_MANY_ATTEMPTS_TRY_LATER")
-    let token = try fixture.service.makeCustomToken(uid: "robot")
+    let token = try await fixture.service.makeCustomToken(uid: "robot")
     #expect(
       try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#).word
         == "TOO_MANY_ATTEMPTS_TRY_LATER")
@@ -168,7 +168,7 @@ struct SignInTests {
 
   @Test func `a custom token logs in a user and creates the account`() async throws {
     let fixture = try await IdentityFixture()
-    let token = try fixture.service.makeCustomToken(
+    let token = try await fixture.service.makeCustomToken(
       uid: "robot-1", claims: #"{"role":"editor"}"#)
     let first = try await fixture.call(
       "signInWithCustomToken", #"{"token":"\#(token)","returnSecureToken":true}"#)
@@ -190,12 +190,12 @@ struct SignInTests {
   @Test func `a custom token that is not the server's is refused`() async throws {
     let fixture = try await IdentityFixture()
     let other = try await IdentityFixture(seed: 2)
-    let own = try fixture.service.makeCustomToken(uid: "robot")
+    let own = try await fixture.service.makeCustomToken(uid: "robot")
     let claims =
       #"{"aud":"\#(IdentityService.customAudience)","exp":9999999999,"uid":"robot"}"#
     let idToken = try #require(try await fixture.signUp()["idToken"])
     var tokens = [
-      try other.service.makeCustomToken(uid: "robot"), IdentityFixture.unsigned(claims),
+      try await other.service.makeCustomToken(uid: "robot"), IdentityFixture.unsigned(claims),
       idToken, "x", "a.b.c", own + "A", String(own.dropLast(2)),
     ]
     fixture.clock.advance(3_600_000)
@@ -206,11 +206,82 @@ struct SignInTests {
           == "INVALID_CUSTOM_TOKEN", "\(token)")
     }
     #expect(try await fixture.call("signInWithCustomToken", "{}").word == "MISSING_CUSTOM_TOKEN")
-    #expect(throws: ClaimsProblem.reserved("sub")) {
-      try fixture.service.makeCustomToken(uid: "robot", claims: #"{"sub":"x"}"#)
+    await #expect(throws: ClaimsProblem.reserved("sub")) {
+      try await fixture.service.makeCustomToken(uid: "robot", claims: #"{"sub":"x"}"#)
     }
-    #expect(throws: ClaimsProblem.invalidUID) {
-      try fixture.service.makeCustomToken(uid: "a/b")
+    await #expect(throws: ClaimsProblem.invalidUID) {
+      try await fixture.service.makeCustomToken(uid: "a/b")
+    }
+  }
+
+  @Test(arguments: EndOfLogins.allCases)
+  func `an end of logins ends the custom tokens of an earlier time and of the same second`(
+    _ end: EndOfLogins
+  ) async throws {
+    for advance in [0, 1_000, 3_000_000] as [Int64] {
+      let fixture = try await IdentityFixture()
+      func signIn(_ token: String) async throws -> Answer {
+        try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#)
+      }
+      let first = try await fixture.service.makeCustomToken(uid: "robot")
+      #expect(try await signIn(first).status == 200)
+      let unused = try await fixture.service.makeCustomToken(uid: "robot")
+      fixture.clock.advance(advance)
+      try await end.make(of: "robot", in: fixture.accounts)
+      for token in [first, unused] {
+        #expect(try await signIn(token).word == "INVALID_CUSTOM_TOKEN")
+        await #expect(throws: IdentityProblem.invalidCustomToken) {
+          try await fixture.service.beginSession(customToken: token, from: .local)
+        }
+      }
+      // A token that the administrator makes after that is valid at once, and more than once.
+      let later = try await fixture.service.makeCustomToken(uid: "robot")
+      for _ in 0..<2 {
+        let answer = try await signIn(later)
+        #expect(try await fixture.problem(answer["idToken"]) == nil)
+      }
+      #expect(try await signIn(first).word == "INVALID_CUSTOM_TOKEN")
+    }
+  }
+
+  @Test func `a deleted account is not created again by a token that was never used`() async throws
+  {
+    let fixture = try await IdentityFixture()
+    let token = try await fixture.service.makeCustomToken(uid: "robot")
+    let other = try await fixture.service.makeCustomToken(uid: "other")
+    _ = try await fixture.accounts.beginCustomLogin(
+      uid: "robot", claims: "{}", loginTime: nil, from: .local)
+    try await fixture.accounts.deleteAccount(uid: "robot")
+    await #expect(throws: IdentityProblem.invalidCustomToken) {
+      try await fixture.service.beginSession(customToken: token, from: .local)
+    }
+    await #expect(throws: AccountError.notFound) {
+      try await fixture.accounts.account(.uid("robot"))
+    }
+    _ = try await fixture.service.beginSession(customToken: other, from: .local)
+    // The deletion is remembered longer than any token of its time is valid.
+    fixture.clock.advance(86_400_000 - 1)
+    #expect(try await fixture.accounts.purgeExpiredTokens() == 0)
+    fixture.clock.advance(1)
+    #expect(try await fixture.accounts.purgeExpiredTokens() == 1)
+  }
+
+  @Test func `an end of logins during a custom login ends it, or the login begins after it`()
+    async throws
+  {
+    let store = InMemoryAccountStore()
+    let fixture = try await IdentityFixture(store: store)
+    let accounts = fixture.accounts
+    for uid in ["robot", "new"] {
+      let token = try await fixture.service.makeCustomToken(uid: uid)
+      if uid == "robot" {
+        _ = try await fixture.service.beginSession(customToken: token, from: .local)
+      }
+      await store.beforeNextToken { try await EndOfLogins.endSessions.make(of: uid, in: accounts) }
+      await #expect(throws: IdentityProblem.invalidCustomToken) {
+        try await fixture.service.beginSession(customToken: token, from: .local)
+      }
+      #expect(await store.digests.isEmpty)
     }
   }
 
@@ -296,5 +367,24 @@ struct SignInTests {
     let json = try await fixture.request(
       "POST", path, body: #" {"grant_type":"refresh_token","refresh_token":"\#(token)"}"#)
     #expect(json.status == 200)
+  }
+}
+
+/// The ways in which the logins of a user end.
+enum EndOfLogins: CaseIterable {
+  case endSessions, disable, password, delete
+
+  func make(of uid: String, in accounts: AccountService) async throws {
+    switch self {
+    case .endSessions:
+      var changes = AccountChanges()
+      changes.endsLogins = true
+      _ = try await accounts.update(uid, changes, from: nil)
+    case .disable:
+      try await accounts.setDisabled(true, .uid(uid))
+      try await accounts.setDisabled(false, .uid(uid))
+    case .password: try await accounts.setPassword("engine of 1844", .uid(uid))
+    case .delete: try await accounts.deleteAccount(uid: uid)
+    }
   }
 }

@@ -80,7 +80,8 @@ enum ProtocolReference {
     case .wrongCredentials: "`UNAUTHENTICATED` | The e-mail address or the password is wrong."
     case .sessionEnded: "`UNAUTHENTICATED` | The token is invalid, or its session has ended."
     case .invalidCustomToken:
-      "`UNAUTHENTICATED` | The custom token is invalid or has expired."
+      "`UNAUTHENTICATED` | The custom token is invalid or has expired, or the logins of its user have ended since it "
+        + "was made."
     case .invalidCode: "`UNAUTHENTICATED` | The code is invalid, or has been used."
     case .expiredCode: "`UNAUTHENTICATED` | The code has expired."
     case .taken: "`CONFLICT` | The e-mail address or the user name is taken."

@@ -89,7 +89,7 @@ import Testing
     try await with { parts in
       let anonymous = try await parts.accounts.beginSignUp(AccountDraft(), from: .local)
       let custom = try await parts.accounts.beginCustomLogin(
-        uid: "robot", claims: #"{"level":3}"#, from: .local
+        uid: "robot", claims: #"{"level":3}"#, loginTime: nil, from: .local
       ).login
       for (session, provider) in [(anonymous.session, "anonymous"), (custom.session, "custom")] {
         let auth = try await login(parts, .authenticate(token: session.token)).auth

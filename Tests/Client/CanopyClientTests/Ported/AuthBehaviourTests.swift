@@ -67,7 +67,7 @@ import Testing
     try await withBackend(over: kind) { backend in
       let auth = try auth(backend)
       let service = try #require(backend.parts.identityService)
-      let token = try service.makeCustomToken(uid: "robot", claims: #"{"level":3}"#)
+      let token = try await service.makeCustomToken(uid: "robot", claims: #"{"level":3}"#)
       #expect(
         await failure { try await auth.signIn(withCustomToken: "nonsense") } == .invalidCustomToken)
       let user = try await auth.signIn(withCustomToken: token).user
