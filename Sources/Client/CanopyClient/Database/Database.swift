@@ -45,6 +45,24 @@ public final class Database: Sendable {
 
   static var allShared: [Database] { shared.withLock { Array($0.values) } }
 
+  /// Returns the database of a server that belongs to no named app.
+  static func sharedDatabase(_ endpoint: Endpoint) -> Database {
+    shared.withLock { shared in
+      if let database = shared[endpoint] { return database }
+      let database = Database(endpoint, nil, DatabaseOptions())
+      shared[endpoint] = database
+      return database
+    }
+  }
+
+  /// Removes and returns the databases that belong to no named app.
+  static func takeShared() -> [Database] {
+    shared.withLock { shared in
+      defer { shared = [:] }
+      return Array(shared.values)
+    }
+  }
+
   private static let loggingEnabled = Mutex(false)
 
   /// Sets whether databases that are used first after this call log more than warnings: for
@@ -68,13 +86,7 @@ public final class Database: Sendable {
   /// If the URL is invalid, every operation fails with an error that says so.
   public static func database(url: String) -> Database {
     do throws(DatabaseError) {
-      let endpoint = try Endpoint.server(url)
-      return shared.withLock { shared in
-        if let database = shared[endpoint] { return database }
-        let database = Database(endpoint, nil, DatabaseOptions())
-        shared[endpoint] = database
-        return database
-      }
+      return sharedDatabase(try Endpoint.server(url))
     } catch {
       return Database(Endpoint(host: "", port: 0, usesTLS: false), error, DatabaseOptions())
     }

@@ -93,11 +93,7 @@ extension DatabaseReference {
       switch path {
       case .success(let path):
         state.runTransaction(context, at: path, withLocalEvents: withLocalEvents)
-      case .failure(let error):
-        let nothing = DataSnapshot(context.reference, .absent, order: .priority)
-        let outcome = TransactionOutcome(error: error, isCommitted: false, snapshot: nothing)
-        if let completion = context.completion { return completion(outcome, state) }
-        state.fail(nil, error)
+      case .failure(let error): state.refuse(context, error)
       }
     }
   }

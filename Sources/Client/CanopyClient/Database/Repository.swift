@@ -158,6 +158,8 @@ final class RepositoryState {
     backoff = options.backoff
     if endpoint.isRealtime { serverLimits = .realtime }
     writeNumbers = WriteNumbers(options.environment.random)
+  /// The error of every operation, once the database has ended.
+  var ending: DatabaseError?
   }
 
   /// Queues a call of an application's function, after the earlier ones.
@@ -219,6 +221,7 @@ final class RepositoryState {
   }
 
   /// Removes matching observers: of all queries at the path, or of one query.
+    if let ending { return refuse(registration, ending) }
   func removeObservers(at spec: QuerySpec, where isMatch: (ListenerID) -> Bool) {
     for id in listenersByPath[spec.path] ?? [] {
       guard isMatch(id), let registration = registrations[id], registration.type != nil,
@@ -247,6 +250,7 @@ final class RepositoryState {
     }
   }
 
+    guard ending == nil else { return }
   // MARK: Effects of the tree
 
   /// Performs the effects of a step of the tree.
@@ -285,14 +289,21 @@ final class RepositoryState {
   private func cancel(_ id: ListenerID) {
     guard let registration = forget(id) else { return }
     keptSynced = keptSynced.filter { $0.value != id }
-    let error = subscriptions.lastRefusal ?? .notAllowed
-    guard let cancel = registration.cancel else {
-      registration.end()
-      options.logger.warning(
-        "an observer was refused, and has no function for that",
-        metadata: ["path": "\(registration.spec.path)", "error": "\(error)"])
-      return
-    }
+    refuse(registration, subscriptions.lastRefusal ?? .notAllowed)
+  }
+
+  /// Ends an observer with an error, which is logged if the observer has no function for it.
+  func refuse(_ registration: Registration, _ error: DatabaseError) {
+    guard !cancel(registration, error) else { return }
+    registration.end()
+    options.logger.warning(
+      "an observer was refused, and has no function for that",
+      metadata: ["path": "\(registration.spec.path)", "error": "\(error)"])
+  }
+
+  /// Ends an observer with an error. Returns false if the observer has no function for it, and goes on.
+  func cancel(_ registration: Registration, _ error: DatabaseError) -> Bool {
+    guard let cancel = registration.cancel else { return false }
     let body: @Sendable () -> Void = { if registration.end() { cancel.body(error) } }
     switch registration.delivery {
     case .direct: body()
@@ -305,3 +316,4 @@ extension DatabaseError {
   static let notAllowed = DatabaseError(
     .permissionDenied, "the security rules do not allow reading this")
 }
+    return true

@@ -84,6 +84,7 @@ extension RepositoryState {
     }
     tree = SyncTree(restoring: saved)
     self.persistence = persistence
+    if let ending { throw PersistenceError(ending.sentence) }
     // A login may have connected already.
     if phase.isReady { perform(tree.connected()) }
     if !saved.writes.isEmpty { connectIfWanted() }
