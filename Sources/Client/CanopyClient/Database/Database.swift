@@ -177,6 +177,11 @@ public final class Database: Sendable {
   /// the folder `DatabaseOptions.persistenceFolder`. Set it before any other use of the database.
   /// Setting it blocks while the earlier state is read.
   ///
+  /// A write is in a file when its call returns: it survives the end of the process from then on, also by a signal. For
+  /// this the call waits for the operating system to take the write, which takes microseconds, but not for the disk. The
+  /// write survives a loss of power once the disk has it, milliseconds later. A write that is made while a
+  /// transaction's function runs is in the file when the function has returned.
+  ///
   /// Only one process at a time can use a folder. If the folder cannot be used, the property stays
   /// false, and the log says why.
   public var isPersistenceEnabled: Bool {
@@ -185,7 +190,7 @@ public final class Database: Sendable {
       guard newValue, problem == nil else { return }
       let bytesMax = Int(clamping: persistenceCacheSizeBytes)
       let folder = persistenceFolder
-      repository.use { [weak self] state in
+      repository.useAndWait { [weak self] state in
         do {
           try state.enablePersistence(folder: folder, bytesMax: bytesMax)
           self?.settings.withLock { $0.isPersistenceEnabled = true }

@@ -261,7 +261,7 @@ extension DatabaseReference {
   }
 
   private func make(_ write: WriteResult, _ answer: Answer<DatabaseError?>?) {
-    database.repository.use { state in
+    database.repository.write { state in
       switch write {
       case .success(let write): state.write(write, completion: answer)
       case .failure(let error): state.fail(answer, error)

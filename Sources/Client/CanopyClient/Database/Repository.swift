@@ -22,6 +22,8 @@ final class Repository: Sendable {
   /// The queue for transactions' functions.
   let transactions = DispatchQueue(label: "canopy.client.transactions")
 
+  /// Whether persistence is enabled.
+  let isPersistent = Atomic(false)
   private let lastHandle = Atomic(0)
 
   init(_ endpoint: Endpoint, _ options: DatabaseOptions) {
@@ -53,6 +55,20 @@ final class Repository: Sendable {
   /// Uses the state, then performs the resulting actions.
   func use(_ body: @escaping @Sendable (RepositoryState) -> Void) {
     state.use { state in
+      body(state)
+      state.finishStep()
+    }
+  }
+
+  /// Uses the state to make a write. With persistence, the write survives the end of the process when this
+  /// returns; see `Exclusive.useAndWait` for the exceptions.
+  func write(_ body: @escaping @Sendable (RepositoryState) -> Void) {
+    if isPersistent.load(ordering: .acquiring) { useAndWait(body) } else { use(body) }
+  }
+
+  /// Uses the state, and returns when that is done; see `Exclusive.useAndWait`.
+  func useAndWait(_ body: @escaping @Sendable (RepositoryState) -> Void) {
+    state.useAndWait { state in
       body(state)
       state.finishStep()
     }
@@ -142,6 +158,8 @@ final class RepositoryState {
   var missingIndexes: Set<String> = []
   var lastSession = 0
   var lastDisconnect = 0
+  /// The error of every operation, once the database has ended.
+  var ending: DatabaseError?
 
   /// The application's functions to call at the end of the step.
   private var calls: [ApplicationCall] = []
@@ -158,8 +176,6 @@ final class RepositoryState {
     backoff = options.backoff
     if endpoint.isRealtime { serverLimits = .realtime }
     writeNumbers = WriteNumbers(options.environment.random)
-  /// The error of every operation, once the database has ended.
-  var ending: DatabaseError?
   }
 
   /// Queues a call of an application's function, after the earlier ones.
@@ -205,6 +221,7 @@ final class RepositoryState {
   // MARK: Observing
 
   func observe(_ registration: Registration, as id: ListenerID) {
+    if let ending { return refuse(registration, ending) }
     registrations[id] = registration
     listenersByPath[registration.spec.path, default: []].append(id)
     connectIfWanted()
@@ -221,7 +238,6 @@ final class RepositoryState {
   }
 
   /// Removes matching observers: of all queries at the path, or of one query.
-    if let ending { return refuse(registration, ending) }
   func removeObservers(at spec: QuerySpec, where isMatch: (ListenerID) -> Bool) {
     for id in listenersByPath[spec.path] ?? [] {
       guard isMatch(id), let registration = registrations[id], registration.type != nil,
@@ -234,6 +250,7 @@ final class RepositoryState {
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {
+    guard ending == nil else { return }
     if persistence != nil { changes.append(.kept(spec.serverSpec, isKept)) }
     if !isKept {
       guard let id = keptSynced.removeValue(forKey: spec) else { return }
@@ -250,7 +267,6 @@ final class RepositoryState {
     }
   }
 
-    guard ending == nil else { return }
   // MARK: Effects of the tree
 
   /// Performs the effects of a step of the tree.
@@ -309,6 +325,7 @@ final class RepositoryState {
     case .direct: body()
     case .callbackQueue: call(ApplicationCall(isolation: cancel.isolation, body: body))
     }
+    return true
   }
 }
 
@@ -316,4 +333,3 @@ extension DatabaseError {
   static let notAllowed = DatabaseError(
     .permissionDenied, "the security rules do not allow reading this")
 }
-    return true
