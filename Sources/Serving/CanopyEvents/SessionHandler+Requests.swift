@@ -1,6 +1,6 @@
 package import CanopyEngine
 package import CanopySession
-package import CanopyTree
+internal import CanopyTree
 package import CanopyWire
 package import NIOCore
 
