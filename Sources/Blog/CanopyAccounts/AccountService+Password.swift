@@ -98,7 +98,7 @@ extension AccountService {
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
   func countChange(of uid: String) throws {
     let now = environment.now()
-    if let wait = changeLimiter.withLock({ $0.take(uid, cost: 2, now: now) }) {
+    if let wait = changeLimiter.withLock({ $0.take(Array(uid.utf8), cost: 2, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }
@@ -117,7 +117,8 @@ extension AccountService {
     let now = environment.now()
     let wait =
       remote.isThisMachine ? nil : networkLimiter.withLock { $0.take(remote, now: now) }
-    if let wait = wait ?? updateLimiter.withLock({ $0.take("\(kind.rawValue) \(uid)", now: now) }) {
+    let key = Array("\(kind.rawValue) \(uid)".utf8)
+    if let wait = wait ?? updateLimiter.withLock({ $0.take(key, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }

@@ -21,10 +21,10 @@ public final class AccountService: Sendable {
   let environment: AccountEnvironment
   let loginThrottle: Mutex<LoginThrottle>
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
-  /// The limit of password changes, by the uid of the account.
-  let changeLimiter: Mutex<RateLimiter<String>>
-  /// The limit of all changes, by the uid of the account.
-  let updateLimiter: Mutex<RateLimiter<String>>
+  /// The limit of password changes, by the bytes of the account's uid. Texts with other bytes may be equal.
+  let changeLimiter: Mutex<RateLimiter<[UInt8]>>
+  /// The limit of all changes, by the bytes of their kind and of the account's uid.
+  let updateLimiter: Mutex<RateLimiter<[UInt8]>>
   /// The limit of all changes, by the network of the caller.
   let networkLimiter: Mutex<RateLimiter<RemoteNetwork>>
   let signUpThrottle: Mutex<SignUpThrottle>

@@ -20,10 +20,13 @@
 struct LoginThrottle: Sendable {
   /// The account or the session for which passwords are tried.
   enum Key: Hashable, Sendable {
-    /// Logins, by the normalized e-mail address.
-    case email(String)
+    /// Logins, by the bytes of the normalized e-mail address. Texts with other bytes may be equal.
+    case address([UInt8])
     /// Changes of the password, by the digest of the session's token.
     case session(TokenDigest)
+
+    /// Returns the key of logins to a normalized e-mail address.
+    static func email(_ address: String) -> Key { .address(Array(address.utf8)) }
   }
 
   private struct Entry: Sendable {

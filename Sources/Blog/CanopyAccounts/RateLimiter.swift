@@ -1,8 +1,8 @@
 /// A limit of attempts for each key, as a token bucket: `attemptsMax` at once, and after that `attemptsMax` in each window,
 /// spread evenly.
 ///
-///     var limiter = RateLimiter<String>(attemptsMax: 60, windowMilliseconds: 60_000, keysMax: 10_000)
-///     limiter.take("192.0.2.1", now: 0)   // nil: admitted
+///     var limiter = RateLimiter<RemoteNetwork>(attemptsMax: 60, windowMilliseconds: 60_000, keysMax: 10_000)
+///     limiter.take(RemoteNetwork("192.0.2.1"), now: 0)   // nil: admitted
 ///
 /// It is a value-type state machine under a lock. O(1) for each attempt. The number of keys is bounded by `keysMax`. The
 /// least recently seen key is forgotten first, which gives it a full bucket again.

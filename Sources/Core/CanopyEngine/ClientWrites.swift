@@ -48,7 +48,7 @@ struct ClientWrites: Sendable {
     /// The highest number up to which it has reported the answers as seen.
     var seen: Int64 = 0
     /// The owner of its first write.
-    let owner: String?
+    let owner: ByteString?
 
     /// The number of its entries.
     var entries: Int { max(1, sequences.count) }
@@ -75,7 +75,7 @@ struct ClientWrites: Sendable {
   /// The number seen by a client without a remembered write.
   private struct Mark {
     var seen: Int64
-    let owner: String?
+    let owner: ByteString?
   }
 
   /// The most clients without a remembered write that have a mark. Every refused write may add one, so they
@@ -83,9 +83,9 @@ struct ClientWrites: Sendable {
   static let marksMax = 10_000
 
   /// The clients with remembered writes, by `WriteOrigin.rememberedName`.
-  private var clients: [String: Client] = [:]
+  private var clients: [ByteString: Client] = [:]
   /// The numbers seen by clients whose writes were all refused.
-  private var marks: [String: Mark] = [:]
+  private var marks: [ByteString: Mark] = [:]
   /// The names of `clients`, by owner and by the time of their last write.
   private var clientNames = OwnedNames()
   /// The names of `marks`, by owner and by the time at which they were set.
@@ -112,18 +112,19 @@ struct ClientWrites: Sendable {
   var markCount: Int { marks.count }
 
   /// Returns the number of writes that are remembered of a client.
-  func remembered(of client: String) -> Int { clients[client]?.sequences.count ?? 0 }
+  func remembered(of client: String) -> Int {
+    clients[ByteString(client)]?.sequences.count ?? 0
+  }
 
   /// Returns the name under which the writes of a client are remembered.
   ///
   /// The writes that an earlier version stored have no owner. They belong to any owner that has no writes
   /// under the same name.
-  private func name(of origin: WriteOrigin) -> String {
+  private func name(of origin: WriteOrigin) -> ByteString {
     let name = origin.rememberedName
-    guard name != origin.client, clients[name] == nil, clients[origin.client] != nil else {
-      return name
-    }
-    return origin.client
+    let client = ByteString(origin.client)
+    guard name != client, clients[name] == nil, clients[client] != nil else { return name }
+    return client
   }
 
   /// Admits a write to be decided, and forgets the writes whose answers its client has seen.
@@ -162,7 +163,7 @@ struct ClientWrites: Sendable {
     let origin = write.origin
     let name = name(of: origin)
     let known = clients.removeValue(forKey: name)
-    var client = known ?? Client(owner: origin.owner)
+    var client = known ?? Client(owner: origin.owner.map { ByteString($0) })
     client.forget(upTo: max(origin.seen, removeMark(name)?.seen ?? 0))
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     clients[name] = client
@@ -173,7 +174,7 @@ struct ClientWrites: Sendable {
   }
 
   /// Forgets the oldest writes of a client, or the client itself if it has one entry.
-  private mutating func shorten(_ name: String) {
+  private mutating func shorten(_ name: ByteString) {
     guard var client = clients.removeValue(forKey: name) else { return }
     guard client.entries > 1 else {
       return clientNames.remove(name, of: client.owner, weight: client.entries)
@@ -204,11 +205,11 @@ struct ClientWrites: Sendable {
     }
   }
 
-  private mutating func setMark(_ name: String, _ origin: WriteOrigin) {
+  private mutating func setMark(_ name: ByteString, _ origin: WriteOrigin) {
     guard origin.seen > 0 else { return }
     // Its owner is that of its first write, as for a client.
     let known = marks[name]
-    let owner = known.map(\.owner) ?? origin.owner
+    let owner = known.map(\.owner) ?? origin.owner.map { ByteString($0) }
     marks[name] = Mark(seen: origin.seen, owner: owner)
     markNames.use(name, of: owner, changing: known == nil ? 1 : 0)
     if marks.count > ClientWrites.marksMax, let surplus = markNames.first() {
@@ -217,7 +218,7 @@ struct ClientWrites: Sendable {
     assert(marks.count == markNames.count, "each mark has a place in the order")
   }
 
-  private mutating func removeMark(_ name: String) -> Mark? {
+  private mutating func removeMark(_ name: ByteString) -> Mark? {
     guard let mark = marks.removeValue(forKey: name) else { return nil }
     markNames.remove(name, of: mark.owner, weight: 1)
     return mark

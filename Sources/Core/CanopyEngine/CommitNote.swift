@@ -27,6 +27,15 @@ public enum CommitMark: Sendable, Equatable {
   case rules(String?)
   /// The account may have changed, or some of its logins have ended. Each node checks the logins that it has.
   case account(uid: String)
+
+  /// Whether both are the same change. Texts are compared by their bytes.
+  public static func == (a: CommitMark, b: CommitMark) -> Bool {
+    switch (a, b) {
+    case (.rules(let a), .rules(let b)): a.map { ByteString($0) } == b.map { ByteString($0) }
+    case (.account(let a), .account(let b)): a.hasSameBytes(as: b)
+    case (.rules, .account), (.account, .rules): false
+    }
+  }
 }
 
 extension CommitNote {

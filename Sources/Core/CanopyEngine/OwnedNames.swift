@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import DequeModule
 
 /// Names with their owners and weights, in the order of their last use.
@@ -10,14 +11,14 @@ internal import DequeModule
 /// A value type. Each operation costs O(1) on average.
 struct OwnedNames: Sendable {
   private struct Owner {
-    var names = RecencyOrder<String>()
+    var names = RecencyOrder<ByteString>()
     /// The sum of the weights of the names.
     var weight = 0
   }
 
-  private var names: [String?: Owner] = [:]
+  private var names: [ByteString?: Owner] = [:]
   /// The owners by the weight of their names.
-  private var owners: [Int: RecencyOrder<String?>] = [:]
+  private var owners: [Int: RecencyOrder<ByteString?>] = [:]
   /// The weight of the owner whose names weigh the most.
   private var most = 0
   /// The number of names.
@@ -34,7 +35,7 @@ struct OwnedNames: Sendable {
   /// Notes that a name was used now, and that its weight has changed. Adds it if it is new.
   ///
   /// - Parameter change: the whole weight of a new name, at least 1.
-  mutating func use(_ name: String, of owner: String?, changing change: Int) {
+  mutating func use(_ name: ByteString, of owner: ByteString?, changing change: Int) {
     update(owner, isUse: true) {
       $0.names.use(name)
       $0.weight += change
@@ -42,7 +43,7 @@ struct OwnedNames: Sendable {
   }
 
   /// Notes that the weight of a name of an owner has changed, without a use.
-  mutating func changeWeight(of owner: String?, by change: Int) {
+  mutating func changeWeight(of owner: ByteString?, by change: Int) {
     guard change != 0 else { return }
     update(owner, isUse: false) { $0.weight += change }
   }
@@ -50,21 +51,21 @@ struct OwnedNames: Sendable {
   /// Removes a name, if there is such a name of this owner.
   ///
   /// - Parameter weight: the weight of the name.
-  mutating func remove(_ name: String, of owner: String?, weight: Int) {
+  mutating func remove(_ name: ByteString, of owner: ByteString?, weight: Int) {
     update(owner, isUse: false) {
       if $0.names.remove(name) { $0.weight -= weight }
     }
   }
 
   /// Returns the first name to drop; nil when there are no names.
-  mutating func first() -> String? {
+  mutating func first() -> ByteString? {
     guard let owner = owners[most]?.first() else { return nil }
     return names[owner]?.names.first()
   }
 
   /// Changes the names of an owner, and their weight.
   private mutating func update(
-    _ owner: String?, isUse: Bool, _ body: (inout Owner) -> Void
+    _ owner: ByteString?, isUse: Bool, _ body: (inout Owner) -> Void
   ) {
     let (before, countBefore) = (names[owner]?.weight ?? 0, names[owner]?.names.count ?? 0)
     body(&names[owner, default: Owner()])

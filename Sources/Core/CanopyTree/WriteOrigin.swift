@@ -31,6 +31,20 @@ public struct WriteOrigin: Hashable, Sendable {
   /// The owner of the administrator's writes.
   public static let administratorOwner = ".administrator"
 
+  /// Whether both have the same parts. Owners are compared by their bytes.
+  public static func == (a: WriteOrigin, b: WriteOrigin) -> Bool {
+    a.number == b.number && a.seen == b.seen && a.client.hasSameBytes(as: b.client)
+      && a.owner.map { ByteString($0) } == b.owner.map { ByteString($0) }
+  }
+
+  /// Hashes the parts. The owner is hashed by its bytes.
+  public func hash(into hasher: inout Hasher) {
+    hasher.combine(ByteString(client))
+    hasher.combine(owner.map { ByteString($0) })
+    hasher.combine(number)
+    hasher.combine(seen)
+  }
+
   /// Creates an origin without an owner.
   ///
   /// - Throws: `TreeError.invalidData` if the name is empty, too long, or contains other characters
@@ -66,7 +80,7 @@ extension WriteOrigin {
 
   /// The name under which the writes of the client are remembered: its own if that is secret, otherwise one
   /// for this owner.
-  public var rememberedName: String { isSecret ? client : storedClient }
+  public var rememberedName: ByteString { ByteString(isSecret ? client : storedClient) }
 
   /// The owner and the name of the client as they are stored: `owner/client`, or the name alone without an
   /// owner. Neither contains a slash.

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import Logging
 internal import Synchronization
 
@@ -8,7 +9,7 @@ internal import Synchronization
 final class AccountMarks: Sendable {
   private struct State {
     /// The accounts whose marks are to be committed.
-    var waiting: Set<String> = []
+    var waiting: Set<ByteString> = []
     var isAtWork = false
   }
 
@@ -26,14 +27,14 @@ final class AccountMarks: Sendable {
   /// Commits a mark soon. Returns at once.
   func add(_ uid: String) {
     let mustStart = state.withLock { state in
-      state.waiting.insert(uid)
+      state.waiting.insert(ByteString(uid))
       defer { state.isAtWork = true }
       return !state.isAtWork
     }
     if mustStart { Task { await work() } }
   }
 
-  private func next() -> String? {
+  private func next() -> ByteString? {
     state.withLock { state in
       let uid = state.waiting.popFirst()
       if uid == nil { state.isAtWork = false }
@@ -44,7 +45,7 @@ final class AccountMarks: Sendable {
   private func work() async {
     while let uid = next() {
       do {
-        _ = try await engine.commit(.account(uid: uid))
+        _ = try await engine.commit(.account(uid: uid.text))
       } catch EngineError.stopped {
         return
       } catch {

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 
@@ -30,9 +31,9 @@ extension Operations {
     log(
       "the rules do not allow on-disconnect writes, which are dropped",
       others.filter { $0.reason == nil }.map(\.write))
-    for (reason, refused) in Dictionary(grouping: others, by: \.reason) {
+    for (reason, refused) in Dictionary(grouping: others, by: { $0.reason.map { ByteString($0) } }) {
       guard let reason else { continue }
-      log("on-disconnect writes were refused; they are dropped", refused.map(\.write), reason)
+      log("on-disconnect writes were refused; they are dropped", refused.map(\.write), reason.text)
     }
   }
 

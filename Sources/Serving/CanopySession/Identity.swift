@@ -257,10 +257,10 @@ public final class SessionRegistry: Sendable {
   }
 
   /// Returns the tokens of all logins of an account, those with on-disconnect writes that wait too. Secrets.
-  func allTokens(of uid: Key) -> Set<String> {
+  func allTokens(of uid: Key) -> Set<ByteString> {
     state.withLock { state in
-      Set((state.sessions[uid] ?? [:]).values.map(\.token))
-        .union((state.armed[uid] ?? [:]).values.map(\.session.token))
+      Set((state.sessions[uid] ?? [:]).values.map { ByteString($0.token) })
+        .union((state.armed[uid] ?? [:]).values.map { ByteString($0.session.token) })
     }
   }
 

@@ -202,7 +202,7 @@ extension Operations {
   /// - Throws: the store's error when it cannot be read.
   private func carryOut(_ left: inout AbandonedWrites) async throws -> (any Error)? {
     // Each session and account is looked up once in a try.
-    var isValid: [String: Bool] = [:]
+    var isValid: [ByteString: Bool] = [:]
     while true {
       // A write that was dropped must not be decided again after later ones.
       do {
@@ -236,7 +236,7 @@ extension Operations {
     var left = AbandonedWrites()
     left.dropped = work.dropped
     defer { work.dropped = left.dropped }
-    var isValid: [String: Bool] = [:]
+    var isValid: [ByteString: Bool] = [:]
     while !engine.isStopping {
       if work.writes.isEmpty {
         try await forget(left.dropped)
@@ -263,7 +263,7 @@ extension Operations {
   /// - Parameter isValid: the validity of the callers that were looked up before.
   private func carryOut(
     _ page: some Sequence<DisconnectWrite>, _ left: inout AbandonedWrites,
-    _ isValid: inout [String: Bool]
+    _ isValid: inout [ByteString: Bool]
   ) async throws -> EngineError? {
     var ended: [ArmedWrite] = []
     var armed: [ArmedWrite] = []
@@ -271,10 +271,11 @@ extension Operations {
       do {
         let write = try ArmedWrite(kept)
         let caller = try KeptCaller(kept.identity)
-        if isValid[kept.identity] == nil {
-          isValid[kept.identity] = try await isAccountValid(of: caller)
+        let identity = ByteString(kept.identity)
+        if isValid[identity] == nil {
+          isValid[identity] = try await isAccountValid(of: caller)
         }
-        if isValid[kept.identity] == true { armed.append(write) } else { ended.append(write) }
+        if isValid[identity] == true { armed.append(write) } else { ended.append(write) }
       } catch let error where error is WireError || error is TreeError {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",

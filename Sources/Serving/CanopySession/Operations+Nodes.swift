@@ -26,8 +26,8 @@ extension Operations {
     accounts.forgetState(of: uid)
     guard let key = try? Key(uid) else { return }
     sessions.noteChange(of: key)
-    for token in sessions.allTokens(of: key) where !(await isValid(token)) {
-      await reauthorize(sessions.revoke(key, token: token))
+    for token in sessions.allTokens(of: key) where !(await isValid(token.text)) {
+      await reauthorize(sessions.revoke(key, token: token.text))
     }
   }
 

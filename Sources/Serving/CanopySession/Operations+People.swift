@@ -35,10 +35,10 @@ extension Operations {
       // A profile may be without an account.
       do { found.append(try await accounts.account(.uid(uid.text))) } catch AccountError.notFound {}
     }
-    var uids = Set(found.map(\.uid))
+    var uids = Set(found.map { ByteString($0.uid) })
     let byAddress = try await accounts.accounts(
       addressPrefix: prefix.asciiLowercased, limit: page.limit)
-    found += byAddress.filter { uids.insert($0.uid).inserted }
+    found += byAddress.filter { uids.insert(ByteString($0.uid)).inserted }
     return list(Array(found.prefix(page.limit)), after: nil)
   }
 

@@ -12,22 +12,23 @@
       var rows: [Int64: ClientWrite] = [:]
     }
 
-    private var clients: [String: Client] = [:]
+    private var clients: [ByteString: Client] = [:]
 
     /// Adds the write of the next commit. O(rows of its client).
     mutating func add(_ write: ClientWrite) {
       let origin = write.origin
-      var client = clients.removeValue(forKey: origin.storedClient) ?? Client()
+      let name = ByteString(origin.storedClient)
+      var client = clients.removeValue(forKey: name) ?? Client()
       client.seen = max(client.seen, origin.seen)
       client.rows = client.rows.filter { $0.key > origin.seen }
       client.rows[origin.number] = write
-      clients[origin.storedClient] = client
+      clients[name] = client
     }
 
     /// Returns the queries that make the changes if a condition holds.
     func queries(_ parameters: [Parameter], _ condition: String) -> [Query] {
       guard !clients.isEmpty else { return [] }
-      let ordered = clients.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+      let ordered = clients.sorted { $0.key < $1.key }
       let rows = ordered.flatMap { client in
         client.value.rows.values.sorted { $0.origin.number < $1.origin.number }
       }
@@ -43,7 +44,7 @@
               AND stored.number <= client.seen AND \(condition)
             """,
             parameters + [
-              .byteArrays(seen.map { Array($0.key.utf8) }), .ints(seen.map(\.value.seen)),
+              .byteArrays(seen.map { Array($0.key.text.utf8) }), .ints(seen.map(\.value.seen)),
             ]))
       }
       queries.append(

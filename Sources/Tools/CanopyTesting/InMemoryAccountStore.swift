@@ -152,7 +152,7 @@ public actor InMemoryAccountStore: AccountStore {
       account.passwordHash == hash
     else { return nil }
     tokens[token.digest] = token
-    let others = tokens.values.filter { $0.uid == token.uid && $0.digest != token.digest }
+    let others = tokens.values.filter { $0.uid.utf8.elementsEqual(token.uid.utf8) && $0.digest != token.digest }
       .sorted { $0.expiresAt < $1.expiresAt }
     let ended = others.dropLast(max(1, countMax) - 1).map(\.digest)
     for digest in ended { tokens[digest] = nil }
@@ -246,8 +246,8 @@ public actor InMemoryAccountStore: AccountStore {
   }
 
   private func revokeTokens(of uid: String) {
-    tokens = tokens.filter { $0.value.uid != uid }
-    codes = codes.filter { $0.value.uid != uid }
+    tokens = tokens.filter { !$0.value.uid.utf8.elementsEqual(uid.utf8) }
+    codes = codes.filter { !$0.value.uid.utf8.elementsEqual(uid.utf8) }
   }
 
   private func page(

@@ -45,6 +45,23 @@ struct ChangeLimitTests {
     }
   }
 
+  @Test func `accounts whose uids are canonically equivalent have limits of their own`() async throws
+  {
+    let fixture = ServiceFixture { $0.changesMax = 3 }
+    for uid in ["usr\u{E9}", "usre\u{301}"] {
+      var draft = AccountDraft()
+      draft.uid = uid
+      _ = try await fixture.service.createAccount(draft, from: nil)
+      #expect(try await changes(fixture, uid, from: .local, upTo: 10) == 3)
+      for _ in 0..<3 {
+        _ = try await fixture.service.beginCustomLogin(uid: uid, claims: "{}", from: .local)
+      }
+      await #expect(throws: AccountError.self) {
+        try await fixture.service.beginCustomLogin(uid: uid, claims: "{}", from: .local)
+      }
+    }
+  }
+
   @Test func `changes of the name do not use up the changes of credentials`() async throws {
     let fixture = ServiceFixture { $0.changesMax = 3 }
     let uid = try await anonymous(fixture)

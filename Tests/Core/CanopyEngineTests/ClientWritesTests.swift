@@ -179,6 +179,27 @@ struct ClientWritesTests {
     #expect(writes.entryCount == 1)
   }
 
+  @Test func `owners whose names are canonically equivalent have writes of their own`() throws {
+    var writes = ClientWrites()
+    var first = try WriteOrigin(client: "k", number: 3, seen: 2)
+    first.owner = "usr\u{E9}"
+    var second = first
+    second.owner = "usre\u{301}"
+    writes.note(ClientWrite(origin: try writes.admit(first), sequence: 1, time: 0))
+    writes.note(ClientWrite(origin: try writes.admit(second), sequence: 2, time: 0))
+    #expect(writes.count == 2)
+    #expect(throws: RepeatedWrite(sequence: 1)) { try writes.admit(first) }
+    #expect(throws: RepeatedWrite(sequence: 2)) { try writes.admit(second) }
+    // So have the marks of those without a remembered write.
+    first.client = "l"
+    second.client = "l"
+    _ = try writes.admit(first)
+    second.number = 2
+    second.seen = 0
+    _ = try writes.admit(second)
+    #expect(writes.markCount == 1)
+  }
+
   @Test func `one owner whose writes are refused displaces no marks of others`() throws {
     var writes = ClientWrites()
     var mine = try WriteOrigin(client: "mine", number: 3, seen: 2)

@@ -1,4 +1,5 @@
 import CanopyTesting
+import CanopyTree
 import Testing
 
 @testable import CanopyEngine
@@ -7,17 +8,17 @@ import Testing
 struct OwnedNamesTests {
   /// The same, as a list that is searched each time.
   private struct Model {
-    var uses: [(name: String, owner: String?, weight: Int)] = []
+    var uses: [(name: ByteString, owner: ByteString?, weight: Int)] = []
 
-    func weight(_ name: String) -> Int { uses.first { $0.name == name }?.weight ?? 0 }
+    func weight(_ name: ByteString) -> Int { uses.first { $0.name == name }?.weight ?? 0 }
 
-    mutating func use(_ name: String, _ owner: String?, _ weight: Int) {
+    mutating func use(_ name: ByteString, _ owner: ByteString?, _ weight: Int) {
       uses.removeAll { $0.name == name && $0.owner == owner }
       uses.append((name, owner, weight))
     }
 
     /// Removes the oldest name of an owner whose names weigh the most.
-    mutating func remove(_ name: String) -> Bool {
+    mutating func remove(_ name: ByteString) -> Bool {
       let counts = Dictionary(uses.map { ($0.owner, $0.weight) }, uniquingKeysWith: +)
       guard let index = uses.firstIndex(where: { $0.name == name }) else { return false }
       let owner = uses[index].owner
@@ -33,8 +34,8 @@ struct OwnedNamesTests {
       var names = OwnedNames()
       var model = Model()
       for _ in 0..<200 {
-        let owner = ["a", "b", "c", nil][Int.random(in: 0..<4, using: &random)]
-        let name = "\(owner ?? "-") \(Int.random(in: 0..<9, using: &random))"
+        let owner: ByteString? = ["a", "b", "c", nil][Int.random(in: 0..<4, using: &random)]
+        let name: ByteString = "\(owner ?? "-") \(Int.random(in: 0..<9, using: &random))"
         switch Int.random(in: 0..<6, using: &random) {
         case 0:
           let dropped = names.first()
@@ -89,7 +90,7 @@ struct OwnedNamesTests {
       names.use("new\(index)", of: "o", changing: 1)
       if names.count > 100 {
         let dropped = names.first()
-        #expect(dropped?.hasPrefix("new") == true)
+        #expect(dropped?.text.hasPrefix("new") == true)
         if let dropped { names.remove(dropped, of: "o", weight: 1) }
       }
       #expect(names.entryCount < 1_000)

@@ -117,6 +117,49 @@ extension Ban {
         "Sources/Tools/CanopyTesting/": "the text of tests",
       ]),
     Ban(
+      // Collections that compare texts, and comparisons of uids.
+      pattern:
+        #"\[String\??: |\b(Dictionary|Set|OrderedSet|RateLimiter|RecencyTable|RecencyOrder"#
+        + #"|LeastUsedFirst|FairQueue|PathTrie)<String\b|\bSet\(.*\.(uid|token|name|client)\)"#
+        + #"|\.(uid|owner) (==|!=) (?!nil)|(==|!=) [\w.?()$]*\.(uid|owner)\b"#,
+      instead:
+        "a text that identifies something is compared by its bytes: a `Key` if it is the name of a child, "
+        + "otherwise a `ByteString` (CanopyTree), or `[UInt8]` in CanopyAccounts; texts with other bytes may be equal",
+      places: [
+        "Sources/Core", "Sources/Storage", "Sources/Blog", "Sources/Serving",
+        "Sources/Client/CanopyClient/Auth",
+      ],
+      allowed: [
+        "Sources/Core/CanopyRules/Compiler+Members.swift": "the names of methods in the program",
+        "Sources/Core/CanopyRules/Compiler.swift": "the names of wildcards are ASCII",
+        "Sources/Core/CanopyRules/RuleLoader.swift": "the names of wildcards are ASCII",
+        "Sources/Core/CanopyRules/RuleCaseReader.swift": "the names of members in the program",
+        "Sources/Core/CanopyRealtimeWire/Query+Wire.swift": "the names of options in the program",
+        "Sources/Core/CanopyTree/Query/Query+Options.swift":
+          "the names of options in the program",
+        "Sources/Core/CanopyWire/Options.swift": "the names of options in the program",
+        "Sources/Core/CanopyEngine/WriteTurns.swift": "networks, which the server writes",
+        "Sources/Core/CanopyEngine/Listeners.swift": "networks, which the server writes",
+        "Sources/Core/CanopyEngine/TurnQueue.swift": "an owner is no text",
+        "Sources/Core/CanopyEngine/WriterWatch.swift": "the names of work in the program",
+        "Sources/Storage/CanopySQLite/Meta.swift": "the names of numbers in the program",
+        "Sources/Storage/CanopyPostgres/PostgresError.swift": "codes of PostgreSQL, in ASCII",
+        "Sources/Storage/CanopyPostgres/Link.swift": "statements in the program",
+        "Sources/Blog/CanopyIdentity/IdentityService+Tokens.swift":
+          "the names of claims in the program; none has a character to which another is equivalent",
+        "Sources/Blog/CanopyAccounts/PasswordHash.swift": "a hash of the store, in ASCII",
+        "Sources/Serving/CanopyGateway/PageFile.swift": "the paths of pages in the program",
+        "Sources/Serving/CanopyGateway/HTTPMetrics.swift": "methods, in ASCII",
+        "Sources/Serving/CanopyGateway/Gateway.swift": "origins and hosts, in ASCII",
+        "Sources/Serving/CanopyRealtime/RealtimeConnections.swift": "origins, in ASCII",
+        "Sources/Serving/CanopySession/Session+Subscriptions.swift": "a uid that is a `Key`",
+        "Sources/Serving/CanopyMetrics/MetricsText.swift":
+          "the names of metrics in the program, and of namespaces, in ASCII",
+        "Sources/Serving/CanopyWeb/WebPages.swift": "the paths of pages in the program",
+        "Sources/Serving/canopy/": "options of the command, and the names in a fixture",
+        "Sources/Client/CanopyClient/Auth/": "an interface of the original",
+      ]),
+    Ban(
       pattern: #"\bunsafeFlags\b"#,
       instead: "the settings that all targets share", places: ["Package.swift"]),
     // The pattern is written so that it does not match itself.
@@ -164,6 +207,24 @@ struct TidyTests {
       #"bytes.starts(with: "x".utf8)"#,
       "text.utf8.contains(0x2F)", "scalar.properties.isWhitespace", "holder.stringValue == nil",
       "text.hasBytePrefix(other)", "name.asciiLowercased", "// name.lowercased()",
+    ] {
+      #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
+  }
+
+  @Test func `the ban on identities that are texts does not match keys and bytes`() throws {
+    let ban = try #require(Ban.all.first { $0.pattern.contains("RateLimiter") })
+    let pattern = try Regex(ban.pattern)
+    for line in [
+      "let clients: [String: Client] = [:]", "var names: [String?: Owner]", "Set<String>",
+      "Mutex<RateLimiter<String>>", "Set(found.map(\\.uid))", "user.uid == other.uid",
+      "a.owner != b", "x == account.uid",
+    ] {
+      #expect(SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
+    for line in [
+      "let clients: [ByteString: Client] = [:]", "[Key: Int]", "Set<Key>", "RateLimiter<[UInt8]>",
+      "account.uid.hasSameBytes(as: uid)", "origin.owner == nil", "names: [String]",
     ] {
       #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
     }

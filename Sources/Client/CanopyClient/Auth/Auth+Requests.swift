@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 /// The ways in which the operations of ``Auth`` and ``User`` make requests.
 extension Auth {
   /// Makes a request, and calls `answer` within the step of its outcome.
@@ -13,7 +15,7 @@ extension Auth {
     repository.use { state in
       if let problem {
         answer(.failure(AuthError(.networkError, problem.sentence)), state)
-      } else if let uid, state.session.user?.uid != uid {
+      } else if let uid, state.session.user?.identity != ByteString(uid) {
         let error =
           state.session.user == nil
           ? AuthError(.nullUser, "nobody is signed in; sign in first")

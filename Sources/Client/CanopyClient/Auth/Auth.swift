@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import Synchronization
 
 /// The handle of a session listener, for `removeStateDidChangeListener`.
@@ -255,6 +256,9 @@ public struct User: Sendable, Equatable {
       isAnonymous: isAnonymous, isEmailVerified: isEmailVerified)
   }
 
+  /// The uid, compared by its bytes.
+  var identity: ByteString { ByteString(uid) }
+
   /// Returns the user with its accounts, for the application.
   func with(_ auth: Auth) -> User {
     var user = self
@@ -264,7 +268,7 @@ public struct User: Sendable, Equatable {
 
   /// Whether both have the same properties.
   public static func == (a: User, b: User) -> Bool {
-    a.uid == b.uid && a.email == b.email && a.displayName == b.displayName
+    a.identity == b.identity && a.email == b.email && a.displayName == b.displayName
       && a.isAdministrator == b.isAdministrator && a.isAnonymous == b.isAnonymous
       && a.isEmailVerified == b.isEmailVerified
   }

@@ -27,10 +27,12 @@ extension RepositoryState {
     case .customToken(let token):
       askIdentity("signInWithCustomToken", [("token", token)]) { $1.takeTokens($0, request) }
     case .confirm(let email, let password):
-      let uid = session.user?.uid
+      let identity = session.user?.identity
       askIdentity("signInWithPassword", [("email", email), ("password", password)]) {
         result, state in
-        if case .success(let reply) = result, reply["localId"]?.string != uid {
+        if case .success(let reply) = result,
+          (reply["localId"]?.string).map({ ByteString($0) }) != identity
+        {
           return state.fail(
             request, AuthError(.userMismatch, "the credential is that of another user"))
         }

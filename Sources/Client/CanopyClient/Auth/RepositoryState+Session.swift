@@ -101,7 +101,7 @@ extension RepositoryState {
   }
 
   private func reload(_ json: [UInt8], _ request: SessionRequest) {
-    guard let user = account(json), user.uid == session.user?.uid else {
+    guard let user = account(json), user.identity == session.user?.identity else {
       return fail(request, .sessionEnded)
     }
     setSession(user, token: session.token)

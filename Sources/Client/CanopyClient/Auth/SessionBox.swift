@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import Synchronization
 
 /// The current session, which any thread may read, and its listeners.
@@ -19,7 +20,7 @@ final class SessionBox: Sendable {
     var listeners: [Int: Listener] = [:]
 
     mutating func set(_ user: User?, token: String?) -> [ApplicationCall] {
-      let isOther = self.user?.uid != user?.uid
+      let isOther = self.user?.identity != user?.identity
       let isOtherToken = isOther || self.token != token
       self.user = user
       self.token = token
@@ -32,7 +33,7 @@ final class SessionBox: Sendable {
     }
 
     func isSame(as mark: SessionMark) -> Bool {
-      session == mark.session && user?.uid == mark.user?.uid
+      session == mark.session && user?.identity == mark.user?.identity
     }
   }
 

@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import DequeModule
 
 /// The session at the time of a call of the application, by which a late reply is recognised.
@@ -36,7 +37,7 @@ extension RepositoryState {
   /// - Parameter uid: the user of the reply to a sign-in, if known.
   func finishLate(_ request: SessionRequest, uid: String? = nil) {
     switch request.kind {
-    case _ where uid != nil && session.user?.uid == uid: request.succeed(session.user, self)
+    case _ where uid != nil && session.user?.identity == uid.map { ByteString($0) }: request.succeed(session.user, self)
     case .reload, .idToken: failLate(request)
     case _ where request.kind.beginsSession: failLate(request)
     // The server has done it, for the user who was signed in then.
@@ -56,7 +57,7 @@ extension RepositoryState {
   /// Ends the session of a deleted account.
   func takeDeletion(_ request: SessionRequest) {
     // Every session of the account has ended, also one that began meanwhile.
-    if let user = session.user, user.uid == request.mark.user?.uid {
+    if let user = session.user, user.identity == request.mark.user?.identity {
       identityToken = nil
       setSession(nil, token: nil)
       if endpoint.isRealtime, phase.isReady { send(.nothing, .unauthenticate) }

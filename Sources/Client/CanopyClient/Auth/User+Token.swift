@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 /// The tokens of a user, for other servers that trust this one.
 extension User {
   /// Returns an identity token, which the HTTP interface accepts. It expires after an hour; the library
@@ -64,7 +66,7 @@ extension User {
   /// The token with which the session continues on later connections; nil if this user is not signed
   /// in. `Auth.signIn(withToken:)` accepts it.
   public var refreshToken: String? {
-    guard let auth, auth.currentUser?.uid == uid, let stored = auth.token else { return nil }
+    guard let auth, auth.currentUser?.identity == identity, let stored = auth.token else { return nil }
     return RealtimeCredential(stored).token
   }
 
