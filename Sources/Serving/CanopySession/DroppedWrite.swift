@@ -31,7 +31,8 @@ extension Operations {
     log(
       "the rules do not allow on-disconnect writes, which are dropped",
       others.filter { $0.reason == nil }.map(\.write))
-    for (reason, refused) in Dictionary(grouping: others, by: { $0.reason.map { ByteString($0) } }) {
+    for (reason, refused) in Dictionary(grouping: others, by: { $0.reason.map { ByteString($0) } })
+    {
       guard let reason else { continue }
       log("on-disconnect writes were refused; they are dropped", refused.map(\.write), reason.text)
     }

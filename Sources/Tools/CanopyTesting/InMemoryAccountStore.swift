@@ -152,8 +152,10 @@ public actor InMemoryAccountStore: AccountStore {
       account.passwordHash == hash
     else { return nil }
     tokens[token.digest] = token
-    let others = tokens.values.filter { $0.uid.utf8.elementsEqual(token.uid.utf8) && $0.digest != token.digest }
-      .sorted { $0.expiresAt < $1.expiresAt }
+    let others = tokens.values.filter {
+      $0.uid.utf8.elementsEqual(token.uid.utf8) && $0.digest != token.digest
+    }
+    .sorted { $0.expiresAt < $1.expiresAt }
     let ended = others.dropLast(max(1, countMax) - 1).map(\.digest)
     for digest in ended { tokens[digest] = nil }
     if let time {

@@ -45,7 +45,8 @@ struct ChangeLimitTests {
     }
   }
 
-  @Test func `accounts whose uids are canonically equivalent have limits of their own`() async throws
+  @Test func `accounts whose uids are canonically equivalent have limits of their own`()
+    async throws
   {
     let fixture = ServiceFixture { $0.changesMax = 3 }
     for uid in ["usr\u{E9}", "usre\u{301}"] {

@@ -37,7 +37,8 @@ extension RepositoryState {
   /// - Parameter uid: the user of the reply to a sign-in, if known.
   func finishLate(_ request: SessionRequest, uid: String? = nil) {
     switch request.kind {
-    case _ where uid != nil && session.user?.identity == uid.map { ByteString($0) }: request.succeed(session.user, self)
+    case _ where uid != nil && session.user?.identity == uid.map { ByteString($0) }:
+      request.succeed(session.user, self)
     case .reload, .idToken: failLate(request)
     case _ where request.kind.beginsSession: failLate(request)
     // The server has done it, for the user who was signed in then.

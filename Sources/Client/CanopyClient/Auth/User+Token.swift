@@ -66,7 +66,9 @@ extension User {
   /// The token with which the session continues on later connections; nil if this user is not signed
   /// in. `Auth.signIn(withToken:)` accepts it.
   public var refreshToken: String? {
-    guard let auth, auth.currentUser?.identity == identity, let stored = auth.token else { return nil }
+    guard let auth, auth.currentUser?.identity == identity, let stored = auth.token else {
+      return nil
+    }
     return RealtimeCredential(stored).token
   }
 
