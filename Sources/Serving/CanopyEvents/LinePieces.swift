@@ -66,8 +66,8 @@ package struct LinePieces {
     frames = FrameStream(bytesMax: bytes + texts)
   }
 
-  /// The bytes to charge: all of them until the end. The nodes belong to a version of the tree that perhaps nobody else
-  /// holds by then, and its pages are released together.
+  /// The bytes to charge: all of them until the end. These lines may soon be the only holder of their version of the
+  /// tree, and they release it as a whole.
   package var heldBytes: Int { isDone ? 0 : max(1, bytes) }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
