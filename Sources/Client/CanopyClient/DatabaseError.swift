@@ -29,6 +29,8 @@ public struct DatabaseError: Error, Equatable, Sendable {
     case writeCanceled
     /// There is no connection, and the data is not known locally.
     case disconnected
+    /// The `FirebaseApp` of the database was deleted.
+    case appDeleted
     /// The server, or the storage on this machine, cannot do this now.
     case unavailable
     /// The data cannot be decoded as the requested type.

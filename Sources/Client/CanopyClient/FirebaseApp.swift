@@ -30,7 +30,12 @@ public final class FirebaseApp: Sendable {
   public let name: String
   /// The options.
   public let options: FirebaseOptions
-  let databases = Mutex<[Endpoint: Database]>([:])
+  private let databases = Mutex(Databases())
+
+  private struct Databases {
+    var byEndpoint: [Endpoint: Database] = [:]
+    var isDeleted = false
+  }
 
   private static let nameDefault = "__FIRAPP_DEFAULT"
   private static let apps = Mutex<[String: FirebaseApp]>([:])
@@ -71,7 +76,13 @@ public final class FirebaseApp: Sendable {
   /// Whether this is the app of `Database.database()`.
   var isDefault: Bool { name == Self.nameDefault }
 
-  /// Forgets the app and takes its databases offline.
+  /// Deletes the app, and ends its databases: each connection is closed, and every operation that has not
+  /// finished fails with the code `DatabaseError.Code.appDeleted`, as do all later ones. Observers end with
+  /// the same error. The databases of the default app are those of `Database.database()` and
+  /// `database(url:)`; these functions return new ones afterwards.
+  ///
+  /// The server may have made a write that fails so. With persistence, the pending writes stay recorded, and a new
+  /// database for the same server sends them.
   ///
   /// - Returns: whether the app existed.
   @discardableResult
@@ -81,15 +92,36 @@ public final class FirebaseApp: Sendable {
       apps[name] = nil
       return true
     }
-    let databases = databases.withLock { databases in
-      defer { databases = [:] }
-      return Array(databases.values)
+    var ended = databases.withLock { databases in
+      defer { databases = Databases(isDeleted: true) }
+      return Array(databases.byEndpoint.values)
     }
-    for database in databases { database.goOffline() }
+    if isKnown, isDefault { ended += Database.takeShared() }
+    for database in ended { await database.end(Self.deletion) }
     return isKnown
   }
 
-  /// Forgets the app and takes its databases offline.
+  private static let deletion = DatabaseError(
+    .appDeleted, "the app of this database was deleted; get a database from another app")
+
+  /// Returns the database of this app on a server.
+  fileprivate func database(_ endpoint: Endpoint) -> Database {
+    databases.withLock { databases in
+      if databases.isDeleted { return Database(endpoint, Self.deletion, DatabaseOptions()) }
+      if isDefault { return Database.sharedDatabase(endpoint) }
+      if let database = databases.byEndpoint[endpoint] { return database }
+      let database = Database(endpoint, nil, DatabaseOptions())
+      databases.byEndpoint[endpoint] = database
+      return database
+    }
+  }
+
+  /// Whether a database belongs to this named app.
+  fileprivate func owns(_ database: Database) -> Bool {
+    databases.withLock { $0.byEndpoint.values.contains { $0 === database } }
+  }
+
+  /// Deletes the app, and ends its databases.
   ///
   /// - Parameter completion: receives whether the app existed, on no particular actor unless the
   ///   function belongs to one.
@@ -110,23 +142,13 @@ extension Database {
   /// TLS. Always the same object for one app and server. Databases of different apps have connections
   /// and sessions of their own.
   public static func database(app: FirebaseApp, url: String) -> Database {
-    guard !app.isDefault, let endpoint = try? Endpoint.server(url) else {
-      return database(url: url)
-    }
-    return app.databases.withLock { databases in
-      if let database = databases[endpoint] { return database }
-      let database = Database(endpoint, nil, DatabaseOptions())
-      databases[endpoint] = database
-      return database
-    }
+    guard let endpoint = try? Endpoint.server(url) else { return database(url: url) }
+    return app.database(endpoint)
   }
 
   /// The app to which the database belongs; nil for a database without one.
   public var app: FirebaseApp? {
-    let named = FirebaseApp.allApps?.values.first { app in
-      app.databases.withLock { $0.values.contains { $0 === self } }
-    }
-    if let named { return named }
+    if let named = FirebaseApp.allApps?.values.first(where: { $0.owns(self) }) { return named }
     return Self.allShared.contains { $0 === self } ? FirebaseApp.app() : nil
   }
 

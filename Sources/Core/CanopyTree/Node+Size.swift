@@ -13,6 +13,31 @@ extension Node {
     budget > 0 && spend(&budget)
   }
 
+  /// The bytes of memory that the node holds at most, and a little more: an estimate up to a bound.
+  ///
+  /// - Complexity: O(children), but O(1) for a record and for a string.
+  public func heldBytes(atMost bytesMax: Int) -> Int {
+    var budget = bytesMax
+    hold(&budget)
+    return bytesMax - max(0, budget)
+  }
+
+  private func hold(_ budget: inout Int) {
+    budget -= 64
+    guard budget > 0 else { return }
+    switch value {
+    case .absent, .bool, .integer, .double: break
+    case .string(let text): budget -= text.utf8.count
+    case .branch:
+      if let packed { return budget -= packed.byteCount }
+      forEachChild { key, child in
+        budget -= key.utf8Count
+        child.hold(&budget)
+        return budget > 0
+      }
+    }
+  }
+
   private func spend(_ budget: inout Int) -> Bool {
     switch value {
     case .absent, .bool: budget -= 5

@@ -66,8 +66,9 @@ package struct LinePieces {
     frames = FrameStream(bytesMax: bytes + texts)
   }
 
-  /// The bytes to charge: those that are not encoded, and at least one until the end.
-  package var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
+  /// The bytes to charge: all of them until the end. These lines may soon be the only holder of their version of the
+  /// tree, and they release it as a whole.
+  package var heldBytes: Int { isDone ? 0 : max(1, bytes) }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
   package mutating func write(to output: inout JSONOutput, bytes: Int) {

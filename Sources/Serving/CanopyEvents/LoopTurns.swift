@@ -28,9 +28,10 @@ package final class LoopTurns {
 
   package convenience init(loop: any EventLoop) {
     self.init(loop: loop) { body in
-      // A task that a task of the loop adds runs before the loop looks for input. So another thread adds it.
+      // A task that a task of the loop adds runs before the loop looks for input. So another thread adds it, and only
+      // when the tasks that wait now are done, such as those that send the output of this turn.
       let bound = NIOLoopBound(body, eventLoop: loop)
-      DispatchQueue.global().async { loop.execute { bound.value() } }
+      loop.execute { DispatchQueue.global().async { loop.execute { bound.value() } } }
     }
   }
 

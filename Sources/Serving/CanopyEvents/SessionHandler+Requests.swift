@@ -1,6 +1,6 @@
 package import CanopyEngine
 package import CanopySession
-package import CanopyTree
+internal import CanopyTree
 package import CanopyWire
 package import NIOCore
 
@@ -114,14 +114,28 @@ extension SessionHandler {
 
   /// Carries out a read that may take long beside the event loop.
   package final func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     let outcome = pendingOutcome(context, slot)
+    let loop = context.eventLoop
+    let handler = NIOLoopBound(self, eventLoop: loop)
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
-      outcome.complete(
-        Session.Completion(
-          await operations.longRead(request, as: identity, in: root, turns: turns)))
+      let reply = await operations.longRead(request, as: identity, turns: turns) {
+        await withCheckedContinuation { continuation in
+          loop.execute { handler.value.takeRoot { continuation.resume(returning: $0) } }
+        }
+      }
+      outcome.complete(Session.Completion(reply))
     }
+  }
+
+  /// Calls a closure with the root of the present tree, when the events that led to it are sent.
+  private func takeRoot(_ body: @escaping (Node) -> Void) {
+    guard subscribers.isEmpty || services.hub.drain() else {
+      return services.hub.wait { body($0.root) }
+    }
+    body(services.inbox.snapshot.root)
+    services.inbox.release()
   }
 
   /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection

@@ -140,7 +140,7 @@ open class SessionHandler {
     let slot = session.postponeRead()
     measurements[slot] = measurement
     if isCurrent {
-      readLong(context, request, slot, in: services.inbox.snapshot.root)
+      readLong(context, request, slot)
     } else {
       readAfterEvents(request, slot)
     }
@@ -153,7 +153,7 @@ open class SessionHandler {
     if let reply = operations.read(request, as: session.identity, in: root) {
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot, in: root)
+      readLong(context, request, slot)
     }
   }
 

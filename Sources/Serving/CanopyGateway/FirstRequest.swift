@@ -1,7 +1,9 @@
 internal import CanopySession
+internal import HTTPTypes
 internal import NIOCore
 internal import NIOExtras
 internal import NIOHTTP1
+internal import NIOHTTPTypes
 
 /// Guards a connection until its first request shows which protocol it speaks.
 ///
@@ -13,11 +15,13 @@ internal import NIOHTTP1
 final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPServerRequestPart
-  typealias OutboundOut = HTTPServerResponsePart
+  typealias OutboundOut = HTTPResponsePart
 
   private let seconds: Int64
   /// The end of the client's input, which waits until the protocol is known.
   private let end: HeldInputEnd
+  /// Encodes the response that makes the connection a WebSocket. `HTTPExchange` encodes all others.
+  private let encoder: HTTPResponseEncoder
   /// Takes the requests of a connection that speaks HTTP; nil for a WebSocket.
   private let http: EventLoopPromise<GatewayChannel.HTTP?>
   /// Adds the handlers of HTTP behind this one.
@@ -32,14 +36,16 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   ///     before.
   ///   - seconds: the time that a client has for the head of its first request.
   ///   - end: holds back the end of the client's input.
+  ///   - encoder: encodes the response that makes the connection a WebSocket; removed otherwise.
   ///   - addHTTP: adds the handlers of HTTP at the end of the pipeline.
   init(
     _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64, end: HeldInputEnd,
-    addHTTP: @escaping () throws -> GatewayChannel.HTTP?
+    encoder: HTTPResponseEncoder, addHTTP: @escaping () throws -> GatewayChannel.HTTP?
   ) {
     self.http = http
     self.seconds = seconds
     self.end = end
+    self.encoder = encoder
     self.addHTTP = addHTTP
   }
 
@@ -60,6 +66,7 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     // The first part is the head. The parts after it follow in the same call of the decoder, or later.
+    context.pipeline.syncOperations.removeHandler(encoder, promise: nil)
     do {
       let requests = try addHTTP()
       context.fireChannelRead(data)
@@ -105,9 +112,9 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
     // The other errors are those of an upgrade that is refused: the request is then answered as any other.
     guard error is HTTPParserError else { return }
     // `HTTPExchange` replaces the status if the head is too long.
-    let head = HTTPResponseHead(
-      version: .http1_1, status: .badRequest,
-      headers: ["connection": "close", "content-length": "0"])
+    let head = HTTPResponse(
+      status: .badRequest, headerFields: [.connection: "close", .contentLength: "0"])
+    context.pipeline.syncOperations.removeHandler(encoder, promise: nil)
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     context.close(promise: nil)

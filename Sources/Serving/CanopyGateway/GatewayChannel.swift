@@ -65,14 +65,15 @@ struct GatewayChannel: ServerChildChannel {
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
       let end = HeldInputEnd()
       let input = RequestInput(connection)
-      let upgrade = UpgradeResponses()
-      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
-        upgrade.remove()
-        return try addHTTP(connection, input, logger)
+      let encoder = HTTPResponseEncoder()
+      let first = FirstRequest(
+        http, seconds: configuration.patience.idleSeconds, end: end, encoder: encoder
+      ) {
+        try addHTTP(connection, input, logger)
       }
       connection.charge(0)
       do {
-        try add(first, end, input, upgrade, to: channel, connection)
+        try add(first, end, input, encoder, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -85,7 +86,7 @@ struct GatewayChannel: ServerChildChannel {
   /// Adds the handlers that a connection has before its first request.
   private func add(
     _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput,
-    _ upgrade: UpgradeResponses, to channel: any Channel, _ connection: GatewayConnection
+    _ encoder: HTTPResponseEncoder, to channel: any Channel, _ connection: GatewayConnection
   ) throws {
     let decoder = ByteToMessageHandler(
       HTTPRequestDecoder(
@@ -99,12 +100,12 @@ struct GatewayChannel: ServerChildChannel {
     }
     let exchange = HTTPExchange(connection, input)
     let close = HeldClose(unreadSeconds: configuration.patience.unreadSeconds)
-    try pipeline.addHandlers([end, close, input, decoder, exchange, upgrade])
+    try pipeline.addHandlers([end, close, input, encoder, decoder, exchange])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, input, close, connection)], httpEncoder: upgrade.encoder,
-        extraHTTPHandlers: [decoder, exchange, upgrade], upgradeCompletionHandler: { _ in }))
-    try pipeline.addHandlers([first, upgrade.encoder])
+        upgraders: [upgrader(first, input, close, connection)], httpEncoder: encoder,
+        extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
+    try pipeline.addHandler(first)
   }
 
   /// The bounds on the fields of a request.

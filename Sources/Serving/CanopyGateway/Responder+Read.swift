@@ -93,18 +93,24 @@ extension Responder {
   ) async throws -> (Reply, Node) {
     // Only the administrator may read in an order for which there is no index.
     if case .administrator = identity { await operations.prepare(request) }
-    let root = operations.engine.root
-    let node = root.at(location.path)
-    if let reply = try await inTurn({ operations.read(request, as: identity, in: root) }) {
-      return (reply, node)
+    // The snapshot is taken in the turn: a read that waits must not hold one.
+    let short = try await inTurn { [operations] () -> (Reply, Node)? in
+      let root = operations.engine.root
+      return operations.read(request, as: identity, in: root).map { ($0, root.at(location.path)) }
     }
+    if let short { return short }
+    let found = Mutex(Node.absent)
     let reply = await withDeadline(timeout) { [operations, connection] in
-      await operations.longRead(request, as: identity, in: root, turns: connection.turns)
+      await operations.longRead(request, as: identity, turns: connection.turns) {
+        let root = operations.engine.root
+        found.withLock { $0 = root.at(location.path) }
+        return root
+      }
     }
     guard let reply else {
       throw WireError(.badRequest, "the read took longer than its timeout")
     }
-    return (reply, node)
+    return (reply, found.withLock { $0 })
   }
 
   /// Returns the response with the value of a reply.

@@ -101,7 +101,8 @@ struct LineCodec {
     output.truncate(to: start)
     var parts = LinePieces.parts(ofEntry: id, node)
     parts.insert(.text(Array("+".utf8)), at: 0)
-    return LinePieces(bytes: wholeBytesMax, parts: parts + [.lineEnd])
+    let held = node.heldBytes(atMost: replyBytesMax)
+    return LinePieces(bytes: max(wholeBytesMax, held), parts: parts + [.lineEnd])
   }
 
   /// Appends a reply that is a JSON object with the members that `body` appends.
@@ -144,7 +145,11 @@ struct LineCodec {
   ) -> LinePieces {
     var index = first
     var hasEnded = false
-    return LinePieces(bytes: wholeBytesMax) { [replyBytesMax] written in
+    var held = 0
+    for (_, node) in entries[first...] where held < replyBytesMax {
+      held += node.heldBytes(atMost: replyBytesMax - held)
+    }
+    return LinePieces(bytes: max(wholeBytesMax, held)) { [replyBytesMax] written in
       guard !hasEnded else { return [] }
       if index < entries.count {
         let (key, node) = entries[index]

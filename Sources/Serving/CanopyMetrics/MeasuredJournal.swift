@@ -4,7 +4,7 @@ internal import CoreMetrics
 
 /// A journal that measures another one: the commits, the sizes of batches, and the times of appends and checkpoints.
 ///
-/// It reads the clock twice for a batch, which takes a synchronization of the disk. It is a ``SharedJournal`` if the
+/// It reads the clock twice for a batch, which takes a synchronization of the disk. It is a `SharedJournal` if the
 /// measured journal is one.
 public struct MeasuredJournal<Base: Journal>: Journal {
   private let journal: Base

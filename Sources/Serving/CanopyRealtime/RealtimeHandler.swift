@@ -146,7 +146,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
       answers.nextIsCurrent = true
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot, in: root)
+      readLong(context, request, slot)
     }
   }
 

@@ -53,7 +53,7 @@ struct CompareAndSet: Sendable {
     case committed
     case differs(Hashed)
     /// The value must be hashed on another thread.
-    case large(Node)
+    case large
   }
 }
 
@@ -84,8 +84,9 @@ extension Operations {
     do {
       try checkUpdate(changes.count, by: identity)
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      try checkEarly(write, as: identity)
+      // First, because it costs least.
       try checkDerivation(write, as: identity)
+      try checkEarly(write, as: identity)
       let context = WriteContext(
         identity: identity, owner: identity.owner(at: address, turns), turns: turns,
         completion: completion
@@ -127,9 +128,9 @@ extension Operations {
           continueUnfinishedWork()
           completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
-        case .large(let node):
+        case .large:
           guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
-          hash(node, for: request, round: round)
+          hash(for: request, round: round)
         }
       case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
       case .failure(let error): completion(.failure(wireError(error)))
@@ -150,7 +151,7 @@ extension Operations {
     } else if present.fits(bytes: CompareAndSet.smallBytesMax) {
       etag = present.etag
     } else {
-      return Decision(nil, .large(present))
+      return Decision(nil, .large)
     }
     if etag.hasSameBytes(as: request.etag) {
       return Decision(
@@ -169,13 +170,17 @@ extension Operations {
     }
   }
 
-  /// Hashes a large value on another thread, and answers the request if the ETag differs.
-  private func hash(_ node: Node, for request: CompareAndSet, round: Int) {
+  /// Hashes the large value that is present when the turn of the request has come, on another thread, and answers the
+  /// request if the ETag differs.
+  private func hash(for request: CompareAndSet, round: Int) {
     let completion = request.context.completion
     Task { [self] in
       do {
-        let reply = try await beside(request.context.turns) {
-          self.compare(node, request, round: round)
+        let reply = try await beside(request.context.turns) { [self] () -> Reply? in
+          let root = engine.root
+          // The rules may deny by now what they allowed when the request was decided.
+          guard mayRead(request, in: root) else { throw WireError.denied }
+          return compare(root.at(request.location), request, round: round)
         }
         if let reply { completion(reply) }
       } catch {

@@ -25,15 +25,17 @@ extension Operations {
   /// Carries out a read that may take long, beside the caller's thread. Cancelling the task interrupts it.
   ///
   /// - Parameters:
-  ///   - root: the root of the snapshot to read.
   ///   - turns: the connection and its network, which share their turns.
+  ///   - root: returns the root of the snapshot to read, when the turn of the read has come. A read that waits must not
+  ///     hold a snapshot: each would keep a version of the tree in memory.
   public func longRead(
-    _ request: ReadRequest, as identity: Identity, in root: Node, turns: TurnGroup?
+    _ request: ReadRequest, as identity: Identity, turns: TurnGroup?,
+    in root: @escaping @Sendable () async -> Node
   ) async -> Reply {
     do {
       let interruption = Interruption()
       return try await withTaskCancellationHandler {
-        try await beside(turns) { [self] in
+        try await beside(turns, preparing: root) { [self] root in
           try reply(to: request, as: identity, in: root, isLong: true, interruption)
         }
       } onCancel: {
@@ -66,12 +68,23 @@ extension Operations {
   public func beside<R: Sendable>(
     _ group: TurnGroup? = nil, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
+    try await beside(group, preparing: {}) { try body() }
+  }
+
+  /// Runs `body` as `beside` does.
+  ///
+  /// - Parameter prepare: makes the argument of `body`, in the turn of the call.
+  func beside<Argument: Sendable, R: Sendable>(
+    _ group: TurnGroup?, preparing prepare: @escaping @Sendable () async -> Argument,
+    _ body: @escaping @Sendable (Argument) throws -> R
+  ) async throws -> R {
     try await longWork.withTurn(of: group) {
+      let argument = await prepare()
       // The threads of tasks are few, and not to be held. The thread stands back behind the event loops and
       // the writer, because its caller asked for long work and theirs did not.
-      try await withCheckedThrowingContinuation { continuation in
+      return try await withCheckedThrowingContinuation { continuation in
         let started = WorkerThread.start(niceness: 5) {
-          continuation.resume(with: Result { try body() })
+          continuation.resume(with: Result { try body(argument) })
         }
         if !started { continuation.resume(throwing: WireError.noThread) }
       }

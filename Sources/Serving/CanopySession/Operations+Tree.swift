@@ -36,8 +36,9 @@ extension Operations {
   ) throws(WireError) {
     // A write that may be sent again was perhaps made before the rules denied it: the engine must look first.
     if origin == nil {
-      try checkEarly(write, as: context.identity)
+      // First, because it costs least.
       try checkDerivation(write, as: context.identity)
+      try checkEarly(write, as: context.identity)
     }
     engine.submit(
       PendingTreeWrite(

@@ -27,10 +27,15 @@ public enum Reply: Sendable {
 
   /// The bytes to charge while the reply waits for its turn.
   ///
-  /// A reply shares its nodes with the tree, so most replies weigh little. A value that was compared may
-  /// belong to a version that only this reply still holds.
+  /// A reply shares its nodes with the tree at first. While it waits, the tree may change, and then only the reply holds
+  /// them.
   var heldBytes: Int {
     switch self {
+    case .post(_, let node): node.heldBytes(atMost: Reply.countedBytesMax) + Reply.baseBytes
+    case .entries(let entries):
+      entries.reduce(Reply.baseBytes) {
+        $0 + ($0 < Reply.countedBytesMax ? $1.node.heldBytes(atMost: Reply.countedBytesMax) : 0)
+      }
     case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):
       bytes + Reply.baseBytes
     case .subscribed(let subscribed): subscribed.bytes + Reply.baseBytes
@@ -39,6 +44,8 @@ public enum Reply: Sendable {
   }
 
   private static let baseBytes = 256
+  /// The bytes from which on the rest of a reply is not counted: no reply may be longer.
+  private static let countedBytesMax = 16 * 1024 * 1024
 }
 
 /// The replies of several verbs.

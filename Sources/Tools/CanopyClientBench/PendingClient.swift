@@ -20,6 +20,9 @@ struct PendingClient: AsyncParsableCommand {
     help: "The numbers below /pending to increment by one; 0 to finish the pending writes.")
   var writes: Int
 
+  @Flag(help: "End by a signal as soon as the last write is made.")
+  var kill = false
+
   func run() async throws {
     var options = DatabaseOptions.quiet
     options.persistenceFolder = folder
@@ -38,6 +41,7 @@ struct PendingClient: AsyncParsableCommand {
     for number in 1...writes {
       pending.child("n\(number)").setValue(ServerValue.increment(1)) { _, _ in }
     }
+    if kill { Foundation.kill(getpid(), SIGKILL) }
     await database.recorded()
     FileHandle.standardOutput.write(Data("recorded\n".utf8))
     // Wait to be killed.

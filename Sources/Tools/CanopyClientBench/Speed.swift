@@ -4,8 +4,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A benchmark of the library itself: the time from a write to its local event, and the time to
-/// send writes made offline.
+/// A benchmark of the library itself: the time from a write to its local event, the time of a call that
+/// writes offline, with and without persistence, and the time to send writes made offline.
 struct Speed: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Measure the library's own cost.")
 
@@ -31,6 +31,12 @@ struct Speed: AsyncParsableCommand {
     let median = await localEvents(database)
     let flush = try await flush(database)
     print("setValue to local event: \(String(format: "%.1f", median)) µs (median of \(writes))")
+    for isPersistent in [false, true] {
+      let cost = try callCost(isPersistent: isPersistent)
+      print(
+        "setValue offline \(isPersistent ? "with" : "without") persistence: "
+          + "\(String(format: "%.1f", cost)) µs (median of \(writes))")
+    }
     print("\(pending) pending writes sent and acknowledged: \(String(format: "%.2f", flush)) s")
     if median >= 20 || flush >= 2 { throw ExitCode.failure }
   }
@@ -60,6 +66,28 @@ struct Speed: AsyncParsableCommand {
       }
     }
     place.removeAllObservers()
+    times.sort()
+    return times[times.count / 2]
+  }
+
+  /// Returns the median time of a call of `setValue` without a connection, in microseconds.
+  private func callCost(isPersistent: Bool) throws -> Double {
+    let folder = NSTemporaryDirectory() + "canopy-speed-\(UUID().uuidString)"
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var options = DatabaseOptions.quiet
+    options.persistenceFolder = folder
+    let database = try Database(url: "canopy://127.0.0.1:1", options: options)
+    database.isPersistenceEnabled = isPersistent
+    database.goOffline()
+    let list = database.reference(withPath: "speed/list")
+    let clock = ContinuousClock()
+    var times: [Double] = []
+    for number in 0..<writes {
+      let place = list.child("n\(number)")
+      let start = clock.now
+      place.setValue(number)
+      times.append(start.duration(to: clock.now) / .microseconds(1))
+    }
     times.sort()
     return times[times.count / 2]
   }

@@ -307,4 +307,24 @@ import Testing
       #expect(kept.childSnapshots.map(\.key) == ["p"])
     }
   }
+
+  @Test func `the deletion of the default app ends its databases`() async throws {
+    try await withServer { _, user in
+      FirebaseApp.configure()
+      let app = try #require(FirebaseApp.app())
+      let database = Database.database()
+      #expect(database.app === app)
+      database.goOffline()
+      let write = Task {
+        try await database.reference(withPath: "users/\(user.uid)/username").setValue("eve")
+      }
+      await Task.yield()
+      #expect(await app.delete())
+      let error = await #expect(throws: DatabaseError.self) { try await write.value }
+      #expect(error?.code == .appDeleted)
+      #expect(FirebaseApp.app() == nil)
+      #expect(Database.database() !== database)
+      Database.database().goOffline()
+    }
+  }
 }

@@ -17,7 +17,7 @@ struct Wire {
   let connection: GatewayConnection
   let input: RequestInput
   private let recorder = InputRecorder()
-  private let upgrade = UpgradeResponses()
+  private let encoder = HTTPResponseEncoder()
 
   init(_ operations: Operations, upgrader: PendingUpgrade?) throws {
     let loop = channel.embeddedEventLoop
@@ -31,15 +31,15 @@ struct Wire {
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandlers([socket, input, decoder, exchange, upgrade])
+    try pipeline.addHandlers([socket, input, encoder, decoder, exchange])
     if let upgrader {
       upgrader.decision = loop.makePromise(of: HTTPHeaders.self)
       try pipeline.addHandler(
         HTTPServerUpgradeHandler(
-          upgraders: [upgrader], httpEncoder: upgrade.encoder,
-          extraHTTPHandlers: [decoder, exchange, upgrade], upgradeCompletionHandler: { _ in }))
+          upgraders: [upgrader], httpEncoder: encoder,
+          extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
     }
-    try pipeline.addHandlers([recorder, upgrade.encoder])
+    try pipeline.addHandler(recorder)
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
   }
 
@@ -80,7 +80,10 @@ struct Wire {
 
   /// Writes a part of a response.
   func write(_ part: HTTPResponsePart) {
-    upgrade.remove()
+    // As `FirstRequest` does it.
+    if (try? channel.pipeline.syncOperations.context(handler: encoder)) != nil {
+      channel.pipeline.syncOperations.removeHandler(encoder, promise: nil)
+    }
     channel.write(part, promise: nil)
   }
 

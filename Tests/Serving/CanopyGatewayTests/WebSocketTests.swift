@@ -188,7 +188,9 @@ import Testing
     func connect() throws -> (EmbeddedChannel, EventLoopFuture<GatewayChannel.HTTP?>) {
       let channel = EmbeddedChannel()
       let http = channel.eventLoop.makePromise(of: GatewayChannel.HTTP?.self)
-      let first = FirstRequest(http, seconds: 60, end: HeldInputEnd()) { nil }
+      let first = FirstRequest(
+        http, seconds: 60, end: HeldInputEnd(), encoder: HTTPResponseEncoder()
+      ) { nil }
       try channel.pipeline.syncOperations.addHandler(first)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       return (channel, http.futureResult)

@@ -107,13 +107,17 @@ import Testing
       let value = Self.profiles(500)
       try await client.value("SET /a \(value)")
       let etag = try await client.text("etag", "GET /a {\"etag\":true}")
-      /// Carries out a CAS. Carries out other requests each time before the value is hashed.
+      /// Carries out a CAS. Carries out other requests, each one while the value is hashed: its commit is appended, and
+      /// not yet a part of the tree.
       func compare(while requests: [String]) async throws -> String {
+        let journal = server.parts.journal.gate
         var (gate, holder) = await hold(hashing)
         try await client.send("CAS /a \(etag) 1\n")
         for request in requests {
           try await server.eventually { hashing.waiting == 1 }
-          try await other.value(request)
+          journal.hold()
+          let write = Task { try await other.value(request) }
+          await journal.reached()
           let previous = (gate, holder)
           // Also waits for the turn after the one of the request.
           let next = Gate()
@@ -123,6 +127,8 @@ import Testing
           previous.0.open()
           try await previous.1.value
           await next.reached()
+          journal.open()
+          _ = try await write.value
         }
         gate.open()
         let line = try await client.readLine()

@@ -30,8 +30,9 @@ import Testing
     let codes = ReplyCodes()
     // The engine does not run, so an answer did not need it.
     try submit(update(9), as: .anonymous, parts, codes)
+    // The number of locations is looked at first, because that costs least.
     try submit(update(2_000), as: .anonymous, parts, codes)
-    #expect(codes.all == [.permissionDenied, .permissionDenied])
+    #expect(codes.all == [.permissionDenied, .tooLarge])
     // A small one costs the writer little.
     try submit(update(8), as: .anonymous, parts, codes)
     // The writer must look whether this one was committed before.

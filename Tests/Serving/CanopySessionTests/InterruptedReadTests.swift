@@ -30,7 +30,8 @@ import Testing
     let task = Task {
       withUnsafeCurrentTask { $0?.cancel() }
       return await parts.operations.longRead(
-        .get(Location(.root), GetOptions()), as: .administrator, in: true, turns: nil)
+        .get(Location(.root), GetOptions()), as: .administrator, turns: nil
+      ) { true }
     }
     guard case .failure(let error) = await task.value else {
       Issue.record("the read was not cancelled")

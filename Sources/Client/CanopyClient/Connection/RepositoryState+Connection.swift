@@ -20,9 +20,14 @@ extension RepositoryState {
     trouble.offline = reason
     endConnection(reason)
     phase = .idle
+    // Nothing but goOnline() brings a connection.
+    let waiting = waitingGets
+    waitingGets = []
+    for request in waiting { wait(request) }
   }
 
   func goOnline() {
+    guard ending == nil else { return }
     isOnlineWanted = true
     trouble.offline = nil
     backoff.reset()
@@ -189,7 +194,7 @@ extension RepositoryState {
           AuthError(
             .networkError,
             "the connection was lost before the answer came; the server may have done it"))
-      case .get(let request): waitingGets.append(request)
+      case .get(let request): wait(request)
       case .compareAndSet(let id, _, _, _) where !isSentAgain(request): transactionLost(id)
       case .hello, .resumedSession, .listen, .write, .compareAndSet, .disconnect, .nothing,
         .deferred:

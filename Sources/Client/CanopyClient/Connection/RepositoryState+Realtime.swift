@@ -110,7 +110,8 @@ extension RepositoryState {
   /// Reads the value with which a transaction starts again.
   private func readConflict(_ id: TransactionID, _ path: Path) {
     lastGet += 1
-    let request = GetRequest(number: lastGet, spec: QuerySpec(path)) { result, state in
+    let request = GetRequest(number: lastGet, spec: QuerySpec(path), endsOffline: false) {
+      result, state in
       switch result {
       case .success(let node): state.perform(state.tree.transactionAnswered(id, .conflict(node)))
       case .failure(let error):

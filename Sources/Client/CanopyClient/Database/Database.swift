@@ -45,6 +45,24 @@ public final class Database: Sendable {
 
   static var allShared: [Database] { shared.withLock { Array($0.values) } }
 
+  /// Returns the database of a server that belongs to no named app.
+  static func sharedDatabase(_ endpoint: Endpoint) -> Database {
+    shared.withLock { shared in
+      if let database = shared[endpoint] { return database }
+      let database = Database(endpoint, nil, DatabaseOptions())
+      shared[endpoint] = database
+      return database
+    }
+  }
+
+  /// Removes and returns the databases that belong to no named app.
+  static func takeShared() -> [Database] {
+    shared.withLock { shared in
+      defer { shared = [:] }
+      return Array(shared.values)
+    }
+  }
+
   private static let loggingEnabled = Mutex(false)
 
   /// Sets whether databases that are used first after this call log more than warnings: for
@@ -68,13 +86,7 @@ public final class Database: Sendable {
   /// If the URL is invalid, every operation fails with an error that says so.
   public static func database(url: String) -> Database {
     do throws(DatabaseError) {
-      let endpoint = try Endpoint.server(url)
-      return shared.withLock { shared in
-        if let database = shared[endpoint] { return database }
-        let database = Database(endpoint, nil, DatabaseOptions())
-        shared[endpoint] = database
-        return database
-      }
+      return sharedDatabase(try Endpoint.server(url))
     } catch {
       return Database(Endpoint(host: "", port: 0, usesTLS: false), error, DatabaseOptions())
     }
@@ -165,6 +177,11 @@ public final class Database: Sendable {
   /// the folder `DatabaseOptions.persistenceFolder`. Set it before any other use of the database.
   /// Setting it blocks while the earlier state is read.
   ///
+  /// A write is in a file when its call returns: it survives the end of the process from then on, also by a signal. For
+  /// this the call waits for the operating system to take the write, which takes microseconds, but not for the disk. The
+  /// write survives a loss of power once the disk has it, milliseconds later. A write that is made while a
+  /// transaction's function runs is in the file when the function has returned.
+  ///
   /// Only one process at a time can use a folder. If the folder cannot be used, the property stays
   /// false, and the log says why.
   public var isPersistenceEnabled: Bool {
@@ -173,7 +190,7 @@ public final class Database: Sendable {
       guard newValue, problem == nil else { return }
       let bytesMax = Int(clamping: persistenceCacheSizeBytes)
       let folder = persistenceFolder
-      repository.use { [weak self] state in
+      repository.useAndWait { [weak self] state in
         do {
           try state.enablePersistence(folder: folder, bytesMax: bytesMax)
           self?.settings.withLock { $0.isPersistenceEnabled = true }

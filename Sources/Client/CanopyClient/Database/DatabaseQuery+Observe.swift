@@ -110,10 +110,10 @@ extension DatabaseQuery {
   /// Reads the current value: from the server if there is a connection in time, else the local
   /// value, also one that persistence kept. With persistence, the value read is kept too.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   public func getData() async throws -> DataSnapshot {
-    try await withCheckedThrowingContinuation { continuation in
-      read { result, _ in continuation.resume(with: result) }
+    try await Waiter<DataSnapshot>.result { end in
+      read { result, _ in end(result.mapError { $0 }) }
     }
   }
 

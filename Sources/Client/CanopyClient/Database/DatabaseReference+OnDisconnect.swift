@@ -4,6 +4,9 @@ internal import CanopyTree
 /// once the completion is called; without a connection they wait for one. The server applies them
 /// once: a client that reconnects must register them again. Observers of this client hear of a
 /// registered write when the connection ends, without an answer of the server.
+///
+/// The `async` methods throw a `CancellationError` if their task is cancelled before the server has answered;
+/// the registration goes on.
 extension DatabaseReference {
   /// Registers the replacement of this location's value for the end of the connection.
   public func onDisconnectSetValue(_ value: Any?) {
@@ -40,7 +43,7 @@ extension DatabaseReference {
   /// Registers the replacement of this location's value for the end of the connection. Returns when
   /// the server has registered it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   nonisolated(nonsending) public func onDisconnectSetValue(
     _ value: Any?
@@ -53,7 +56,7 @@ extension DatabaseReference {
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection. Returns when the server has registered it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   nonisolated(nonsending) public func onDisconnectSetValue(
     _ value: Any?, andPriority priority: (any Sendable)?
@@ -65,7 +68,7 @@ extension DatabaseReference {
   /// Registers the replacement of this location's value, with a `ServerValue` placeholder as its
   /// priority, for the end of the connection. Returns when the server has registered it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   @_disfavoredOverload
   nonisolated(nonsending) public func onDisconnectSetValue(
@@ -91,7 +94,7 @@ extension DatabaseReference {
   /// Registers the removal of this location for the end of the connection. Returns when the server
   /// has registered it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   nonisolated(nonsending) public func onDisconnectRemoveValue() async throws -> DatabaseReference {
     let kind = setting(nil, nil)
@@ -115,7 +118,7 @@ extension DatabaseReference {
   /// Registers an update of several locations below this one for the end of the connection. Returns
   /// when the server has registered it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   nonisolated(nonsending) public func onDisconnectUpdateChildValues(
     _ values: [AnyHashable: Any]
@@ -140,7 +143,7 @@ extension DatabaseReference {
   /// Cancels the registered writes of this location and of those below. Returns when the server has
   /// done so.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled.
   @discardableResult
   nonisolated(nonsending) public func cancelDisconnectOperations() async throws -> DatabaseReference
   {

@@ -56,19 +56,19 @@ extension DatabaseReference {
   /// Changes this location by a function of its value. Returns whether the change was committed,
   /// and the current value.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the transaction goes on.
   @discardableResult
   public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult
   ) async throws -> (Bool, DataSnapshot) {
-    try await withCheckedThrowingContinuation { continuation in
+    try await Waiter<(Bool, DataSnapshot)>.result { end in
       run(
         block,
         { outcome, _ in
           if let error = outcome.error {
-            continuation.resume(throwing: error)
+            end(.failure(error))
           } else {
-            continuation.resume(returning: (outcome.isCommitted, outcome.snapshot))
+            end(.success((outcome.isCommitted, outcome.snapshot)))
           }
         }, withLocalEvents: true)
     }
@@ -93,11 +93,7 @@ extension DatabaseReference {
       switch path {
       case .success(let path):
         state.runTransaction(context, at: path, withLocalEvents: withLocalEvents)
-      case .failure(let error):
-        let nothing = DataSnapshot(context.reference, .absent, order: .priority)
-        let outcome = TransactionOutcome(error: error, isCommitted: false, snapshot: nothing)
-        if let completion = context.completion { return completion(outcome, state) }
-        state.fail(nil, error)
+      case .failure(let error): state.refuse(context, error)
       }
     }
   }

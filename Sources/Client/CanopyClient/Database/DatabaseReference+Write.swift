@@ -4,6 +4,10 @@ internal import Logging
 /// Writing. A write takes effect locally at once; its completion reports whether the server has
 /// committed it. A refused write is undone locally. Without a connection the completion waits for
 /// one.
+///
+/// The `async` methods throw a `CancellationError` if their task is cancelled before the server has
+/// answered. The write stays, as in Firebase: it is sent when there is a connection, and observers see it.
+/// Only `Database.purgeOutstandingWrites()` withdraws it.
 extension DatabaseReference {
   // MARK: Set
 
@@ -44,7 +48,7 @@ extension DatabaseReference {
 
   /// Replaces the value of this location. Returns when the server has committed it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   nonisolated(nonsending) public func setValue(_ value: Any?) async throws -> DatabaseReference {
     let write = write(value, nil)
@@ -56,7 +60,7 @@ extension DatabaseReference {
   /// Replaces the value of this location, with a priority. Returns when the server has committed
   /// it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   nonisolated(nonsending) public func setValue(
     _ value: Any?, andPriority priority: (any Sendable)?
@@ -68,7 +72,7 @@ extension DatabaseReference {
   /// Replaces the value of this location, with a `ServerValue` placeholder as its priority. Returns
   /// when the server has committed it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   @_disfavoredOverload
   nonisolated(nonsending) public func setValue(
@@ -99,7 +103,8 @@ extension DatabaseReference {
   /// Replaces the value of this location by an `Encodable` value. Returns when the server has
   /// committed it.
   ///
-  /// - Throws: the error of encoding it; `DatabaseError`.
+  /// - Throws: the error of encoding it; `DatabaseError`; `CancellationError` if the task is cancelled, and the
+  ///   write stays.
   @discardableResult
   nonisolated(nonsending) public func setValue(
     from value: some Encodable
@@ -125,7 +130,7 @@ extension DatabaseReference {
 
   /// Removes this location and all below it. Returns when the server has committed it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   nonisolated(nonsending) public func removeValue() async throws -> DatabaseReference {
     let write = write(nil, nil)
@@ -154,7 +159,7 @@ extension DatabaseReference {
   /// Sets several locations below this one, all or none. Returns when the server has committed
   /// them.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   nonisolated(nonsending) public func updateChildValues(
     _ values: [AnyHashable: Any]
@@ -181,7 +186,7 @@ extension DatabaseReference {
 
   /// Changes the priority of this location. Returns when the server has committed it.
   ///
-  /// - Throws: `DatabaseError`.
+  /// - Throws: `DatabaseError`; `CancellationError` if the task is cancelled, and the write stays.
   @discardableResult
   nonisolated(nonsending) public func setPriority(
     _ priority: Any?
@@ -256,7 +261,7 @@ extension DatabaseReference {
   }
 
   private func make(_ write: WriteResult, _ answer: Answer<DatabaseError?>?) {
-    database.repository.use { state in
+    database.repository.write { state in
       switch write {
       case .success(let write): state.write(write, completion: answer)
       case .failure(let error): state.fail(answer, error)
@@ -276,14 +281,13 @@ extension DatabaseReference {
     { error, state in state.call(callback, error) }
   }
 
-  /// Starts an operation and returns when it has finished.
+  /// Starts an operation and returns when it has finished, or throws if the task is cancelled.
   nonisolated(nonsending) func finished(
     _ begin: (@escaping Answer<DatabaseError?>) -> Void
   ) async throws -> DatabaseReference {
-    try await withCheckedThrowingContinuation {
-      (continuation: CheckedContinuation<Void, any Error>) in
+    try await Waiter<Void>.result { end in
       begin { error, _ in
-        if let error { continuation.resume(throwing: error) } else { continuation.resume() }
+        if let error { end(.failure(error)) } else { end(.success(())) }
       }
     }
     return self

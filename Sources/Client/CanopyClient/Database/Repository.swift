@@ -22,6 +22,8 @@ final class Repository: Sendable {
   /// The queue for transactions' functions.
   let transactions = DispatchQueue(label: "canopy.client.transactions")
 
+  /// Whether persistence is enabled.
+  let isPersistent = Atomic(false)
   private let lastHandle = Atomic(0)
 
   init(_ endpoint: Endpoint, _ options: DatabaseOptions) {
@@ -53,6 +55,20 @@ final class Repository: Sendable {
   /// Uses the state, then performs the resulting actions.
   func use(_ body: @escaping @Sendable (RepositoryState) -> Void) {
     state.use { state in
+      body(state)
+      state.finishStep()
+    }
+  }
+
+  /// Uses the state to make a write. With persistence, the write survives the end of the process when this
+  /// returns; see `Exclusive.useAndWait` for the exceptions.
+  func write(_ body: @escaping @Sendable (RepositoryState) -> Void) {
+    if isPersistent.load(ordering: .acquiring) { useAndWait(body) } else { use(body) }
+  }
+
+  /// Uses the state, and returns when that is done; see `Exclusive.useAndWait`.
+  func useAndWait(_ body: @escaping @Sendable (RepositoryState) -> Void) {
+    state.useAndWait { state in
       body(state)
       state.finishStep()
     }
@@ -142,6 +158,8 @@ final class RepositoryState {
   var missingIndexes: Set<String> = []
   var lastSession = 0
   var lastDisconnect = 0
+  /// The error of every operation, once the database has ended.
+  var ending: DatabaseError?
 
   /// The application's functions to call at the end of the step.
   private var calls: [ApplicationCall] = []
@@ -203,6 +221,7 @@ final class RepositoryState {
   // MARK: Observing
 
   func observe(_ registration: Registration, as id: ListenerID) {
+    if let ending { return refuse(registration, ending) }
     registrations[id] = registration
     listenersByPath[registration.spec.path, default: []].append(id)
     connectIfWanted()
@@ -231,6 +250,7 @@ final class RepositoryState {
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {
+    guard ending == nil else { return }
     if persistence != nil { changes.append(.kept(spec.serverSpec, isKept)) }
     if !isKept {
       guard let id = keptSynced.removeValue(forKey: spec) else { return }
@@ -285,19 +305,27 @@ final class RepositoryState {
   private func cancel(_ id: ListenerID) {
     guard let registration = forget(id) else { return }
     keptSynced = keptSynced.filter { $0.value != id }
-    let error = subscriptions.lastRefusal ?? .notAllowed
-    guard let cancel = registration.cancel else {
-      registration.end()
-      options.logger.warning(
-        "an observer was refused, and has no function for that",
-        metadata: ["path": "\(registration.spec.path)", "error": "\(error)"])
-      return
-    }
+    refuse(registration, subscriptions.lastRefusal ?? .notAllowed)
+  }
+
+  /// Ends an observer with an error, which is logged if the observer has no function for it.
+  func refuse(_ registration: Registration, _ error: DatabaseError) {
+    guard !cancel(registration, error) else { return }
+    registration.end()
+    options.logger.warning(
+      "an observer was refused, and has no function for that",
+      metadata: ["path": "\(registration.spec.path)", "error": "\(error)"])
+  }
+
+  /// Ends an observer with an error. Returns false if the observer has no function for it, and goes on.
+  func cancel(_ registration: Registration, _ error: DatabaseError) -> Bool {
+    guard let cancel = registration.cancel else { return false }
     let body: @Sendable () -> Void = { if registration.end() { cancel.body(error) } }
     switch registration.delivery {
     case .direct: body()
     case .callbackQueue: call(ApplicationCall(isolation: cancel.isolation, body: body))
     }
+    return true
   }
 }
 

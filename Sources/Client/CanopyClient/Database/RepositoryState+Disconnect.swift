@@ -56,6 +56,7 @@ extension RepositoryState {
     _ path: Path, _ kind: DisconnectOperation.Kind,
     completion: Answer<DatabaseError?>?
   ) {
+    if let ending { return fail(completion, ending) }
     connectIfWanted()
     lastDisconnect += 1
     let operation = DisconnectOperation(

@@ -9,6 +9,8 @@ struct GetRequest: Sendable {
   /// Whether the server is asked for the whole location, because the rules declare no index for the
   /// query. The library filters the reply.
   var isUnfiltered = false
+  /// Whether the read ends without a connection.
+  var endsOffline = true
   var answer: Answer<Result<Node, DatabaseError>>
 }
 
@@ -17,12 +19,21 @@ extension RepositoryState {
   /// Reads the current value of a query from the server. Answers with the local value if there is
   /// no connection in time.
   func get(_ spec: QuerySpec, _ answer: @escaping Answer<Result<Node, DatabaseError>>) {
+    if let ending { return answer(.failure(ending), self) }
     connectIfWanted()
     lastGet += 1
     let request = GetRequest(number: lastGet, spec: spec, answer: answer)
     // Send earlier writes first, so that the read includes them.
     sendWrites()
     if phase.isReady { return send(request) }
+    wait(request)
+  }
+
+  /// Keeps a read until there is a connection, or answers it from the local data: at once after `goOffline`, else
+  /// after a timeout.
+  func wait(_ request: GetRequest) {
+    guard request.endsOffline else { return waitingGets.append(request) }
+    if let ending { return request.answer(.failure(ending), self) }
     guard isOnlineWanted else { return answerLocally(request) }
     waitingGets.append(request)
     owner?.after(options.requestMilliseconds) { state in

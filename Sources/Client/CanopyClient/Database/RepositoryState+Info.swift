@@ -6,6 +6,7 @@ extension RepositoryState {
   private static let serverTimeOffset: Key = "serverTimeOffset"
 
   func observeInfo(_ path: Path, _ registration: Registration, as id: ListenerID) {
+    if let ending { return refuse(registration, ending) }
     infos[id] = (path, registration)
     connectIfWanted()
     notifyInfoObservers(id, path, registration)

@@ -7,6 +7,7 @@ internal import Synchronization
 /// the session.
 final class Persistence: Sendable {
   let store: any PersistenceStore
+  let journal: WriteJournal
   let folder: String
   /// The queue of the store, whose calls block.
   let queue = DispatchQueue(label: "canopy.client.persistence")
@@ -16,6 +17,20 @@ final class Persistence: Sendable {
   init(folder: String, bytesMax: Int) throws {
     self.folder = folder
     store = try SQLitePersistence(path: folder + "/client.sqlite", bytesMax: bytesMax)
+    journal = try WriteJournal(folder: folder)
+  }
+
+  /// Returns the state that earlier processes left, with the writes of which the store has not heard.
+  func load() throws -> SavedState {
+    var saved = try store.load()
+    let noted = journal.read().filter { $0.id > saved.lastWrite }
+    if !noted.isEmpty {
+      _ = try store.record(
+        noted.map { .writeAdded($0.id, $0.write, milliseconds: $0.milliseconds) })
+      saved = try store.load()
+    }
+    journal.clear()
+    return saved
   }
 
   /// Adds changes to record. Returns whether the queue was empty; then the caller schedules `take`.
@@ -69,12 +84,13 @@ extension RepositoryState {
   /// - Throws: an error if that is not possible; the database then works without persistence.
   func enablePersistence(folder: String, bytesMax: Int) throws {
     guard persistence == nil else { return }
+    if let ending { throw PersistenceError(ending.sentence) }
     guard registrations.isEmpty, writeCompletions.isEmpty, lastListener == 0, !hasWritten else {
       throw PersistenceError("persistence must be enabled before the database is used")
     }
     let persistence = try Persistence(
       folder: folder + "/\(endpoint.folderName)", bytesMax: bytesMax)
-    let saved = try persistence.store.load()
+    let saved = try persistence.load()
     let last = saved.writes.map { writeNumbers.number(of: $0.id) }.max() ?? 0
     writeNumbers.restore(
       persistence.read(Self.namesFile) ?? "", pending: saved.writes.map(\.id), after: last)
@@ -84,6 +100,7 @@ extension RepositoryState {
     }
     tree = SyncTree(restoring: saved)
     self.persistence = persistence
+    owner?.isPersistent.store(true, ordering: .releasing)
     // A login may have connected already.
     if phase.isReady { perform(tree.connected()) }
     if !saved.writes.isEmpty { connectIfWanted() }
@@ -93,14 +110,22 @@ extension RepositoryState {
   func record() {
     guard !changes.isEmpty else { return }
     guard let persistence, let owner else { return changes.removeAll() }
+    let logger = options.logger
     let isFirst = persistence.add(changes)
+    // After `add`, because the store then records the writes in both files of the journal.
+    do { try persistence.journal.note(changes) } catch {
+      logger.error(
+        "a write is not recorded yet, and may be lost with the process",
+        metadata: ["error": "\(error)"])
+    }
     changes = []
     guard isFirst else { return }
-    let logger = options.logger
     persistence.queue.async { [weak owner] in
+      persistence.journal.turn()
       let changes = persistence.take()
       do {
         let dropped = try persistence.store.record(changes)
+        persistence.journal.clearOlder()
         let removed = changes.compactMap { change in
           if case .writeRemoved(let id) = change { id } else { nil }
         }
@@ -116,17 +141,14 @@ extension RepositoryState {
     }
   }
 
-  /// Records the session.
+  /// Records the session, before the caller of a sign-in hears of it: the writes that follow need it after a restart.
   func recordSession() {
     guard let persistence else { return }
     let text = session.user.flatMap { user in
       session.token.map { SavedSession(user: user, token: $0).text }
     }
-    let logger = options.logger
-    persistence.queue.async {
-      do { try persistence.write(text, to: Self.sessionFile) } catch {
-        logger.error("the session was not kept", metadata: ["error": "\(error)"])
-      }
+    do { try persistence.write(text, to: Self.sessionFile) } catch {
+      options.logger.error("the session was not kept", metadata: ["error": "\(error)"])
     }
   }
 }

@@ -21,6 +21,7 @@ struct TransactionContext: Sendable {
 /// function sees the local value at the time of its transaction, and a later write follows it.
 extension RepositoryState {
   func runTransaction(_ context: TransactionContext, at path: Path, withLocalEvents: Bool) {
+    if let ending { return refuse(context, ending) }
     connectIfWanted()
     let (id, effects) = tree.beginTransaction(at: path, hasLocalEvents: withLocalEvents)
     transactions[id] = context
@@ -37,6 +38,13 @@ extension RepositoryState {
       perform(
         tree.transactionRan(run.id, attempt: run.attempt, returning: value, at: clock.now))
     }
+  }
+
+  /// Ends a transaction with an error, without a value.
+  func refuse(_ context: TransactionContext, _ error: DatabaseError) {
+    guard let completion = context.completion else { return fail(nil, error) }
+    let nothing = DataSnapshot(context.reference, .absent, order: .priority)
+    completion(TransactionOutcome(error: error, isCommitted: false, snapshot: nothing), self)
   }
 
   func finish(_ end: TransactionEnd) {

@@ -9,6 +9,7 @@ extension RepositoryState {
   ///
   /// - Parameter completion: called when the server has committed or refused it.
   func write(_ write: Write, completion: Answer<DatabaseError?>?) {
+    if let ending { return fail(completion, ending) }
     connectIfWanted()
     hasWritten = true
     let (id, effects) = tree.write(write, at: clock.now)

@@ -4,6 +4,7 @@ internal import GRDB
 ///
 /// - `writes`, `write_items`: the unconfirmed writes; `value` in the form in which a client sends
 ///   it.
+/// - `progress`: one row; `last_write` is the highest id of a write that was recorded, -1 if there was none.
 /// - `queries`: the queries listened to; `options` as in the line protocol. `sequence` is the
 ///   commit of the leaves, null before the first data. `used` ascends with use. `bytes` is the size
 ///   of the query's leaves.
@@ -32,6 +33,13 @@ enum PersistenceSchema {
             PRIMARY KEY(query, path)) STRICT, WITHOUT ROWID;
           """)
       try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+    }
+    migrator.registerMigration("2") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE progress(last_write INTEGER NOT NULL) STRICT;
+          INSERT INTO progress SELECT coalesce(max(id), -1) FROM writes;
+          """)
     }
     return migrator
   }

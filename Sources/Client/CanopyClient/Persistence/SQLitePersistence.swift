@@ -66,7 +66,9 @@ package final class SQLitePersistence: PersistenceStore {
   package func load() throws -> SavedState {
     do {
       return try queue.read { db in
-        SavedState(writes: try Self.writes(db), queries: try Self.queries(db))
+        SavedState(
+          writes: try Self.writes(db), queries: try Self.queries(db),
+          lastWrite: try Self.lastWrite(db))
       }
     } catch {
       throw PersistenceError(
@@ -79,6 +81,7 @@ package final class SQLitePersistence: PersistenceStore {
     var used = inUse.withLock { $0 }
     let dropped = try queue.write { [bytesMax] db in
       for change in changes { try Self.record(change, &used, db) }
+      try Self.recordLastWrite(changes, db)
       return try Self.prune(db, bytesMax, used)
     }
     inUse.withLock { $0 = used }
@@ -128,6 +131,15 @@ extension SQLitePersistence {
         sql: "UPDATE queries SET is_kept = ? WHERE id = ?",
         arguments: [isKept, try row(of: spec, db)])
     }
+  }
+
+  private static func recordLastWrite(_ changes: [StateChange], _ db: GRDB.Database) throws {
+    let added = changes.compactMap { change in
+      if case .writeAdded(let id, _, _) = change { id.number } else { nil }
+    }
+    guard let last = added.max() else { return }
+    try db.execute(
+      sql: "UPDATE progress SET last_write = max(last_write, ?)", arguments: [last])
   }
 
   /// Returns the row of a query, which is created if necessary.
@@ -192,6 +204,17 @@ extension SQLitePersistence {
       return try SavedState.SavedWrite(
         id: WriteID(id), write: Write(items[id] ?? []), milliseconds: row.value("milliseconds"))
     }
+  }
+
+  private static func lastWrite(_ db: GRDB.Database) throws -> WriteID {
+    guard let row = try Row.fetchOne(db, sql: "SELECT last_write FROM progress") else {
+      throw PersistenceError("a row is missing; the file is damaged")
+    }
+    let id: Int64 = try row.value("last_write")
+    guard -1...Int64.max / 2 ~= id else {
+      throw PersistenceError("a write cannot have the number \(id)")
+    }
+    return WriteID(id)
   }
 
   private static func queries(

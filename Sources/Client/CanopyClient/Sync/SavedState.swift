@@ -36,10 +36,16 @@ package struct SavedState: Sendable {
   package var writes: [SavedWrite]
   /// The received data, by query.
   package var queries: [QuerySpec: SavedQuery]
+  /// The highest id that any write had, pending or not; -1 if there was none.
+  package var lastWrite: WriteID
 
-  package init(writes: [SavedWrite] = [], queries: [QuerySpec: SavedQuery] = [:]) {
+  package init(
+    writes: [SavedWrite] = [], queries: [QuerySpec: SavedQuery] = [:],
+    lastWrite: WriteID = WriteID(-1)
+  ) {
     self.writes = writes
     self.queries = queries
+    self.lastWrite = lastWrite
   }
 }
 
@@ -52,6 +58,7 @@ extension SyncTree {
     self.init()
     isPersistent = true
     saved = SavedQueries(state.queries)
+    nextWrite = max(nextWrite, state.lastWrite.number + 1)
     for one in state.writes.sorted(by: { $0.id < $1.id }) {
       let assignments = one.write.resolved(
         in: present(one.write, before: one.id), at: one.milliseconds)

@@ -10,16 +10,17 @@ import Testing
   ///
   /// - Returns: the process, its output, and its end.
   private func start(
-    _ backend: Backend, _ folder: String, writes: Int
+    _ backend: Backend, _ folder: String, writes: Int, _ flags: String...
   ) throws -> (process: Process, printed: Received<String>, ended: Received<Int32>) {
     let (printed, ended) = (Received<String>(), Received<Int32>())
     let process = Process()
     // The program is beside the test program.
     process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
       .appending(path: "CanopyClientBench")
-    process.arguments = [
-      "pending-client", "--port", "\(backend.port)", "--folder", folder, "--writes", "\(writes)",
-    ]
+    process.arguments =
+      [
+        "pending-client", "--port", "\(backend.port)", "--folder", folder, "--writes", "\(writes)",
+      ] + flags
     process.environment = ["CANOPY_TOKEN": backend.parts.administratorToken.text]
     let output = Pipe()
     process.standardOutput = output
@@ -51,6 +52,26 @@ import Testing
       let pending = try backend.node("pending")
       #expect(pending.childCount == 50)
       for number in 1...50 { #expect(pending.child(try Key("n\(number)")) == 1) }
+    }
+  }
+
+  @Test(arguments: [1, 50])
+  func `a write survives the end of the process as soon as its call has returned`(_ count: Int)
+    async throws
+  {
+    try await withBackend { backend in
+      let temporaryFolder = try TemporaryFolder()
+      let folder = temporaryFolder.file("client")
+      backend.parts.journal.gate.hold()
+      // The process ends itself by the signal directly after the last call.
+      let first = try start(backend, folder, writes: count, "--kill")
+      #expect(await first.ended.wait(for: 1) == [SIGKILL])
+      backend.parts.journal.gate.open()
+      let next = try start(backend, folder, writes: 0)
+      #expect(await next.ended.wait(for: 1) == [0])
+      let pending = try backend.node("pending")
+      #expect(pending.childCount == count)
+      for number in 1...count { #expect(pending.child(try Key("n\(number)")) == 1) }
     }
   }
 }

@@ -150,6 +150,26 @@ import Testing
     }
   }
 
+  @Test(arguments: WireKind.allCases)
+  func `a read that is under way ends with the connection`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
+      let database = try await backend.client()
+      backend.parts.journal.gate.hold()
+      database.reference(withPath: "a").setValue(1) { _, _ in }
+      await backend.parts.journal.gate.reached()
+      let read = Task { try await database.reference(withPath: "b").getData() }
+      try await eventually {
+        await withCheckedContinuation { done in
+          database.repository.use { done.resume(returning: $0.sentRequests.count == 2) }
+        }
+      }
+      database.goOffline()
+      let error = await #expect(throws: DatabaseError.self) { try await read.value }
+      #expect(error?.code == .disconnected)
+      backend.parts.journal.gate.open()
+    }
+  }
+
   @Test(arguments: WireKind.allCases) func `outstanding writes can be dropped`(_ kind: WireKind)
     async throws
   {

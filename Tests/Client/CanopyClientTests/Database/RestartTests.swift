@@ -92,6 +92,74 @@ import Testing
     }
   }
 
+  /// Makes increments below `made` on several threads at once.
+  private func write(_ database: Database, threads: Int, each count: Int) {
+    DispatchQueue.concurrentPerform(iterations: threads) { thread in
+      for number in 0..<count {
+        database.reference(withPath: "made/n\(thread)-\(number)")
+          .setValue(CanopyClient.ServerValue.increment(1)) { _, _ in }
+      }
+    }
+  }
+
+  @Test func `writes of several threads survive before the store has recorded any`() async throws {
+    try await withBackend { backend in
+      let folder = newFolder()
+      let first = try open(backend, folder)
+      try await Auth.auth(database: first).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      first.goOffline()
+      await first.recorded()
+      let persistence = try #require(
+        await withCheckedContinuation { done in
+          first.repository.use { done.resume(returning: $0.persistence) }
+        })
+      persistence.queue.suspend()
+      write(first, threads: 8, each: 50)
+      let copy = newFolder()
+      try FileManager.default.copyItem(atPath: folder, toPath: copy)
+      persistence.queue.resume()
+      await first.recorded()
+      // The store has recorded them, and the journal has forgotten them.
+      #expect(try persistence.store.load().writes.count == 400)
+      #expect(persistence.journal.read().isEmpty)
+      let second = try open(backend, copy)
+      try await second.reference(withPath: "last").setValue(true)
+      let made = try backend.node("made")
+      #expect(made.childCount == 400)
+      made.forEachChild { key, node in
+        #expect(node == 1, "\(key)")
+        return true
+      }
+    }
+  }
+
+  @Test func `a write does not wait for a transaction's function, which may wait for the write`()
+    async throws
+  {
+    try await withBackend { backend in
+      let database = try open(backend, newFolder())
+      database.goOffline()
+      let root = database.reference()
+      let ended = Received<String>()
+      root.child("sum").runTransactionBlock(
+        { data in
+          root.child("inside").setValue(1) { _, _ in }
+          let isWritten = DispatchSemaphore(value: 0)
+          DispatchQueue(label: "other").async {
+            root.child("outside").setValue(1) { _, _ in }
+            isWritten.signal()
+          }
+          isWritten.wait()
+          data.value = 1
+          return .success(withValue: data)
+        }, andCompletionBlock: { _, _, _ in })
+      root.observe(.childAdded, with: { ended.add($0.key) })
+      let keys = await ended.wait(for: 3)
+      #expect(keys.sorted() == ["inside", "outside", "sum"])
+    }
+  }
+
   @Test func `more pending writes than the server remembers are applied once each`()
     async throws
   {
