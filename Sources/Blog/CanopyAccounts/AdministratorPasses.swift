@@ -3,7 +3,7 @@ internal import Synchronization
 /// The passes to the console, and the logins that began with them.
 ///
 /// A pass is a token for one use within five minutes. It gives a login token for twelve hours. Both have 256 random
-/// bits. The table keeps only their digests, in memory. If there are too many, it forgets the oldest.
+/// bits. The table keeps only their digests, in memory. If there are too many, it forgets the oldest, and its login ends.
 ///
 /// Safe to use from any thread.
 public final class AdministratorPasses: Sendable {
@@ -24,7 +24,8 @@ public final class AdministratorPasses: Sendable {
 
   private struct Tables {
     var passes = RecencyTable<TokenDigest, Int64>(capacity: AdministratorPasses.countMax)
-    var logins = RecencyTable<TokenDigest, Int64>(capacity: AdministratorPasses.countMax)
+    var logins = RecencyTable<TokenDigest, AdministratorLogin>(
+      capacity: AdministratorPasses.countMax)
   }
 
   private let environment: AccountEnvironment
@@ -39,7 +40,7 @@ public final class AdministratorPasses: Sendable {
   public func make() -> Grant {
     let pass = SessionToken.make(random: environment.random)
     let expires = environment.now() + Self.passMilliseconds
-    tables.withLock { $0.passes.set(expires, for: pass.digest) }
+    tables.withLock { _ = $0.passes.set(expires, for: pass.digest) }
     return Grant(token: pass.text, expires: expires)
   }
 
@@ -50,32 +51,50 @@ public final class AdministratorPasses: Sendable {
     guard let token = SessionToken(text) else { return nil }
     let login = SessionToken.make(random: environment.random)
     let now = environment.now()
-    return tables.withLock { tables in
-      if let expires = tables.logins[token.digest] {
-        guard now < expires else { return nil }
+    let (grant, forgotten) = tables.withLock { tables -> (Grant?, AdministratorLogin?) in
+      if let login = tables.logins[token.digest] {
+        guard login.isValid(at: now) else { return (nil, nil) }
         tables.logins.touch(token.digest)
-        return Grant(token: text, expires: expires)
+        return (Grant(token: text, expires: login.expires), nil)
       }
-      guard let end = tables.passes[token.digest] else { return nil }
+      guard let end = tables.passes[token.digest] else { return (nil, nil) }
       tables.passes.remove(token.digest)
-      guard now < end else { return nil }
+      guard now < end else { return (nil, nil) }
       let expires = now + Self.loginMilliseconds
-      tables.logins.set(expires, for: login.digest)
-      return Grant(token: login.text, expires: expires)
+      let forgotten = tables.logins.set(
+        AdministratorLogin(login.digest, expires: expires), for: login.digest)
+      return (Grant(token: login.text, expires: expires), forgotten)
     }
+    // Without its token it could not be revoked any more.
+    forgotten?.revoke()
+    return grant
   }
 
-  /// Forgets a pass or a login token.
+  /// Returns the login of a login token; nil for another text.
+  public func login(of text: String) -> AdministratorLogin? {
+    guard let token = SessionToken(text) else { return nil }
+    return tables.withLock { $0.logins[token.digest] }
+  }
+
+  /// Forgets the token of a login, and ends the login on its connections.
+  public func end(_ login: AdministratorLogin) {
+    tables.withLock { $0.logins.remove(login.digest) }
+    login.revoke()
+  }
+
+  /// Forgets a pass or a login token, and ends the login on its connections.
   ///
   /// - Returns: whether the text was a pass or a login token.
   public func end(_ text: String) -> Bool {
     guard let token = SessionToken(text) else { return false }
-    return tables.withLock { tables in
-      let isKnown = tables.passes[token.digest] != nil || tables.logins[token.digest] != nil
+    let (hasPass, login) = tables.withLock { tables in
+      let found = (tables.passes[token.digest] != nil, tables.logins[token.digest])
       tables.passes.remove(token.digest)
       tables.logins.remove(token.digest)
-      return isKnown
+      return found
     }
+    login?.revoke()
+    return hasPass || login != nil
   }
 }
 

@@ -50,17 +50,25 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// Sets the value of a key, as the most recently used entry. A new entry may replace the least recently used one.
-  mutating func set(_ value: Value, for key: Key) {
+  ///
+  /// - Returns: the value of the entry that is replaced for lack of room; nil if there is room.
+  @discardableResult
+  mutating func set(_ value: Value, for key: Key) -> Value? {
     if let place = places[key] {
       slots[place].value = value
       touch(key)
-      return
+      return nil
     }
-    if count >= capacity, let place = oldest { remove(slots[place].key) }
+    var replaced: Value?
+    if count >= capacity, let place = oldest {
+      replaced = slots[place].value
+      remove(slots[place].key)
+    }
     let place = slots.count
     slots.append(Slot(key: key, value: value))
     places[key] = place
     linkAsNewest(place)
+    return replaced
   }
 
   /// Removes an entry, if it exists.

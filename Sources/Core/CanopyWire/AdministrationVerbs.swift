@@ -147,7 +147,8 @@ extension Command {
       reply: #"`{"token":…,"expires":…}`"#
     ) { _ in .administration(.makePass) },
     Command(
-      "ENDPASS", .administration, ["token"], "revoke a PASS, or the token of a REDEEM",
+      "ENDPASS", .administration, ["token"],
+      "revoke a PASS, or the token of a REDEEM; other connections with it end",
       reply: "`true`, or `false` for another text"
     ) { arguments throws(WireError) in .administration(.endPass(try arguments.text("token"))) },
   ]

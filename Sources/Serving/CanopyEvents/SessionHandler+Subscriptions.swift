@@ -55,7 +55,7 @@ extension SessionHandler {
   }
 
   /// A minute: the clock may be set meanwhile.
-  private static let expiryMillisecondsMax: Int64 = 60 * 1000
+  static let expiryMillisecondsMax: Int64 = 60 * 1000
 }
 
 extension EventHub.Refusal {

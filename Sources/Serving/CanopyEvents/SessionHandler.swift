@@ -40,6 +40,8 @@ open class SessionHandler {
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
   package final var expiry: Scheduled<Void>?
+  /// The login of an administrator who has used a pass.
+  final var heldLogin: HeldLogin?
   /// Whether output is being handed to the channel.
   final var isFlushing = false
   /// Whether an action is being performed.
@@ -174,11 +176,15 @@ open class SessionHandler {
         finish(slot, Session.Completion(error))
       }
     case .account(let request):
+      if case .logOut = request { endOwnLogin() }
       let outcome = pendingOutcome(context, slot)
       let task = operations.begin(request, as: identity, from: client.address, session.armed) {
         outcome.complete($0)
       }
       if request.endsWithConnection { tasks[slot] = task }
+    case .administration(.endPass(let token)) where isOwnLogin(token):
+      endOwnLogin()
+      finish(slot, Session.Completion(.json(.bool(true)), identity: .anonymous))
     case .administration(let request):
       let outcome = pendingOutcome(context, slot)
       operations.begin(request, as: identity, on: client.id) { outcome.complete($0) }
@@ -189,7 +195,9 @@ open class SessionHandler {
         }
       }
       let outcome = pendingOutcome(context, slot)
-      operations.begin(request, as: identity, session.armed) { outcome.complete($0) }
+      operations.begin(request, as: identity, session.armed, in: heldLogin?.login) {
+        outcome.complete($0)
+      }
     }
   }
 
@@ -200,6 +208,7 @@ open class SessionHandler {
       services.metrics.end(measurement)
     }
     if let lease = completion.namespace { use(lease) }
+    if completion.identity != nil { hold(completion.login) }
     session.finish(slot, completion)
     if completion.closes { keptInput.drop() }
     if completion.identity != nil { watchIdentity() }
@@ -245,6 +254,7 @@ open class SessionHandler {
     if let id = client.id.take() { services.clients.remove(id) }
     closing.lingering?.cancel()
     expiry?.cancel()
+    hold(nil)
     for task in tasks.values { task.cancel() }
     scheduled.decoding?.cancel()
     session.lose()

@@ -48,7 +48,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   // MARK: Input
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard session.takesInput else { return }
+    guard session.takesInput, !endsWithLogin() else { return }
     // The client may know of commits that the loop has not read yet.
     shared.inbox.release()
     var buffer = unwrapInboundIn(data)

@@ -1,3 +1,4 @@
+internal import CanopyAccounts
 public import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
@@ -17,6 +18,8 @@ public struct ArmedWrite: Sendable {
   let caller: RuleCaller?
   /// The session in which it was armed; nil without a session, and for a write of the last process.
   let session: ArmedSession?
+  /// The login by a pass in which the administrator armed it; nil without one, and for a write of the last process.
+  let login: AdministratorLogin?
   /// The bytes of the request.
   public let bytes: Int
 
@@ -29,13 +32,15 @@ public struct ArmedWrite: Sendable {
   /// Creates a write with the text of its request.
   init(
     id: DisconnectWriteID, group: DisconnectWriteID? = nil, write: Write,
-    exceptions: [Location] = [], caller: RuleCaller?, session: ArmedSession? = nil, text: String
+    exceptions: [Location] = [], caller: RuleCaller?, session: ArmedSession? = nil,
+    login: AdministratorLogin? = nil, text: String
   ) {
     self.id = id
     self.group = group ?? id
     self.write = write
     self.caller = caller
     self.session = session
+    self.login = login
     var text = text
     bytes = text.utf8.count
     let nodes =
@@ -61,6 +66,9 @@ public struct ArmedWrite: Sendable {
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
       caller: try KeptCaller(kept.identity).caller, text: kept.request)
   }
+
+  /// Whether the login in which it was armed has been revoked, so that it must not be made.
+  var isRevoked: Bool { login?.isRevoked == true || session?.session.mayFinish == false }
 
   /// Removes the items that some locations cover. Returns the new exceptions; empty if there were no such items.
   ///

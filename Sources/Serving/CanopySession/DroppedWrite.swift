@@ -23,11 +23,11 @@ struct DroppedWrite {
 extension Operations {
   /// Logs writes that are not made: a line for each reason.
   func logDropped(_ dropped: [DroppedWrite]) {
-    let revoked = dropped.filter { $0.write.session?.session.mayFinish == false }
+    let revoked = dropped.filter(\.write.isRevoked)
     log(
       "the sessions of on-disconnect writes have been revoked; they are dropped",
       revoked.map(\.write))
-    let others = dropped.filter { $0.write.session?.session.mayFinish != false }
+    let others = dropped.filter { !$0.write.isRevoked }
     log(
       "the rules do not allow on-disconnect writes, which are dropped",
       others.filter { $0.reason == nil }.map(\.write))

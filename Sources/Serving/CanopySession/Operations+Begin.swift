@@ -1,3 +1,4 @@
+public import CanopyAccounts
 public import CanopyWire
 
 /// Requests that take a task of their own: the same for every front end.
@@ -30,10 +31,12 @@ extension Operations {
 
   /// Begins a request about the connection.
   ///
-  /// - Parameter armed: the on-disconnect writes that the connection has.
+  /// - Parameters:
+  ///   - armed: the on-disconnect writes that the connection has.
+  ///   - login: the login of an administrator who has used a pass; nil for another caller.
   public func begin(
     _ request: ConnectionRequest, as identity: Identity, _ armed: [ArmedWrite],
-    _ completion: @escaping OutcomeHandler
+    in login: AdministratorLogin?, _ completion: @escaping OutcomeHandler
   ) {
     switch request {
     case .quit:
@@ -42,7 +45,7 @@ extension Operations {
       completion(farewell)
     case .use(let name): Task { completion(await use(name)) }
     case .onDisconnect(let request, let text):
-      Task { completion(await onDisconnect(request, text: text, as: identity, armed)) }
+      Task { completion(await onDisconnect(request, text: text, as: identity, armed, in: login)) }
     }
   }
 }

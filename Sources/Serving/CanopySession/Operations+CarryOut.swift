@@ -23,6 +23,10 @@ extension Operations {
     _ armed: [ArmedWrite], as identity: Identity, from address: String, turns: TurnGroup? = nil,
     retry: @escaping Retry
   ) {
+    // The administrator has no policy, which would find a login that has been revoked.
+    drop(armed.filter { $0.login?.isRevoked == true })
+    let armed = armed.filter { $0.login?.isRevoked != true }
+    guard !armed.isEmpty else { return }
     let charge = memory.charge(armed.reduce(0) { $0 + $1.memoryBytes })
     let owner = identity.owner(at: address, turns)
     let ended = EndedWrites(writes: armed, owner: owner, charge: charge)
@@ -123,6 +127,12 @@ extension Operations {
       if outcome.decided > 0 { continueUnfinishedWork() }
       completion(outcome)
     }
+  }
+
+  /// Makes the store forget writes whose login has been revoked. Returns at once.
+  func drop(_ revoked: [ArmedWrite]) {
+    guard !revoked.isEmpty else { return }
+    Task { await drop(revoked.map { DroppedWrite(write: $0, reason: nil) }) }
   }
 
   /// Makes the store forget writes that are not made.

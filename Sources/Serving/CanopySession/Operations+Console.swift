@@ -1,4 +1,4 @@
-internal import CanopyAccounts
+public import CanopyAccounts
 internal import CanopyEngine
 internal import CanopyWire
 internal import Logging
@@ -12,7 +12,10 @@ extension Operations {
   func redeemPass(
     _ token: String, from address: String
   ) throws(WireError) -> Session.Completion {
-    guard RemoteNetwork(address).isThisMachine, let grant = passes.redeem(token) else {
+    // A login that ends at this moment has no token any more.
+    guard RemoteNetwork(address).isThisMachine, let grant = passes.redeem(token),
+      let login = passes.login(of: grant.token)
+    else {
       throw WireError(
         .unauthenticated,
         "the link was used already, has expired, or is for another machine; make one with canopy console"
@@ -23,8 +26,21 @@ extension Operations {
       ("administrator", .bool(true)), ("token", .text(grant.token)),
       ("expires", .number(grant.expires)),
     ]
-    return Session.Completion(.json(.object(members)), identity: .administrator)
+    var completion = Session.Completion(.json(.object(members)), identity: .administrator)
+    completion.login = login
+    return completion
   }
+
+  /// Ends a login that began with a pass, on all of its connections.
+  ///
+  /// - Parameter armed: the on-disconnect writes that the connection has armed in it, which are not made.
+  public func end(_ login: AdministratorLogin, dropping armed: [ArmedWrite]) {
+    passes.end(login)
+    drop(armed)
+  }
+
+  /// Returns the login that a token of ``AdministratorPasses`` stands for; nil for another text.
+  public func login(ofPassToken token: String) -> AdministratorLogin? { passes.login(of: token) }
 
   /// Returns the names of the namespaces, and the last commit of this one.
   func listNamespaces() async throws -> Reply {

@@ -1,4 +1,4 @@
-internal import CanopyAccounts
+public import CanopyAccounts
 internal import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
@@ -14,7 +14,7 @@ internal import Logging
 /// The rules authorize a write when it is armed, so that the client gets the error, and again when it
 /// is made, as a write of the user who armed it.
 ///
-/// A write of a session that was revoked meanwhile is dropped. If its connection has renewed the session, as by
+/// A write of a session, or of the administrator's login by a pass, that was revoked meanwhile is dropped. If its connection has renewed the session, as by
 /// `CONFIRM`, the write belongs to the new session, in memory and in the store. A session that has only expired keeps
 /// its writes while the process lives.
 ///
@@ -25,13 +25,16 @@ internal import Logging
 extension Operations {
   /// Arms or cancels on-disconnect writes of a connection.
   ///
-  /// - Parameter armed: the writes that the connection has.
+  /// - Parameters:
+  ///   - armed: the writes that the connection has.
+  ///   - login: the login of an administrator who has used a pass; nil for another caller.
   public func onDisconnect(
-    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
+    in login: AdministratorLogin? = nil
   ) async -> Session.Completion {
     do {
       var completion = Session.Completion(.null)
-      completion.armed = try await arm(request, text: text, as: identity, armed)
+      completion.armed = try await arm(request, text: text, as: identity, armed, in: login)
       return completion
     } catch {
       return Session.Completion(storeError(error))
@@ -42,7 +45,8 @@ extension Operations {
   ///
   /// - Throws: `WireError` or `TreeError` if the request cannot be granted; the store's error.
   private func arm(
-    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
+    in login: AdministratorLogin?
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
     let locations = write?.items.count ?? 0
@@ -94,7 +98,8 @@ extension Operations {
     if let id, let added {
       kept.append(
         ArmedWrite(
-          id: id, group: group, write: added, caller: caller, session: session, text: text))
+          id: id, group: group, write: added, caller: caller, session: session, login: login,
+          text: text))
     }
     return kept
   }

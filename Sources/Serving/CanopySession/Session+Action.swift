@@ -1,3 +1,4 @@
+public import CanopyAccounts
 public import CanopyEngine
 public import CanopyWire
 
@@ -33,6 +34,8 @@ extension Session {
     public var reply: Reply
     /// The user of the connection from now on; nil for no change.
     public var identity: Identity?
+    /// The login of `identity`, if that is an administrator who has used a pass.
+    public var login: AdministratorLogin?
     /// The on-disconnect writes from now on; nil for no change.
     public var armed: [ArmedWrite]?
     /// The namespace of the requests that follow; nil for no change.

@@ -1,3 +1,5 @@
+public import CanopyAccounts
+
 /// The end of a connection: by its client, by the server, or because the transport is gone.
 extension Session {
   /// Ends the connection at once, because its client holds too much. Returns whether it was open.
@@ -28,6 +30,13 @@ extension Session {
 
   /// Whether the transport is gone.
   public var isLost: Bool { phase == .lost }
+
+  /// Removes and returns the on-disconnect writes that were armed in a login by a pass.
+  public mutating func takeArmed(in login: AdministratorLogin) -> [ArmedWrite] {
+    let ended = armed.filter { $0.login === login }
+    setArmed(armed.filter { $0.login !== login })
+    return ended
+  }
 
   mutating func close() -> Action {
     phase = .closing

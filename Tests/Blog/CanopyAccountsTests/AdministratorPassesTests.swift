@@ -1,4 +1,5 @@
 import CanopyTesting
+import Synchronization
 import Testing
 
 @testable import CanopyAccounts
@@ -61,6 +62,29 @@ import Testing
     let made = (0...AdministratorPasses.countMax).map { _ in passes.make() }
     #expect(passes.redeem(made[0].token) == nil)
     #expect(passes.redeem(made[1].token) != nil)
+  }
+
+  @Test func `a login ends for all who observe it, once, when its token is revoked`() throws {
+    let token = try #require(passes.redeem(passes.make().token)).token
+    let login = try #require(passes.login(of: token))
+    let ends = Mutex<[String]>([])
+    _ = login.observe { ends.withLock { $0.append("a") } }
+    let removed = login.observe { ends.withLock { $0.append("b") } }
+    login.removeObserver(removed)
+    #expect(login.isValid(at: login.expires - 1) && !login.isValid(at: login.expires))
+    #expect(passes.end(token) && !passes.end(token))
+    #expect(login.isRevoked && !login.isValid(at: clock.now))
+    #expect(passes.login(of: token) == nil)
+    _ = login.observe { ends.withLock { $0.append("late") } }
+    #expect(ends.withLock { $0 } == ["a", "late"])
+  }
+
+  @Test func `the oldest login ends when there is one more than the bound`() throws {
+    let logins = try (0...AdministratorPasses.countMax).map { _ in
+      let grant = try #require(passes.redeem(passes.make().token))
+      return try #require(passes.login(of: grant.token))
+    }
+    #expect(logins.map(\.isRevoked) == [true] + logins.dropFirst().map { _ in false })
   }
 
   @Test func `a description has no token`() {
