@@ -65,6 +65,9 @@ public final class IdentityService: Sendable {
   /// The maximum size of a request's body, in bytes.
   public var bodyBytesMax: Int { settings.bodyBytesMax }
 
+  /// Whether unsigned tokens are accepted, whose users need not have an account.
+  public var acceptsUnsignedTokens: Bool { settings.isEmulator }
+
   /// Reports a new code.
   func report(_ code: IssuedCode) {
     if settings.isEmulator { codes.add(code) }

@@ -1,5 +1,6 @@
 internal import CanopyAccounts
 public import CanopyEngine
+internal import CanopyIdentity
 internal import CanopyRules
 internal import CanopyTree
 internal import CanopyWire
@@ -289,7 +290,11 @@ extension Operations {
       } catch let error where error is WireError || error is TreeError {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
-          metadata: ["request": "\(kept.request.quotedForLog)", "error": "\(error)"])
+          metadata: [
+            "request": "\(kept.request.quotedForLog)",
+            // It may have the text of the request.
+            "error": "\(String(describing: error).quotedForLog)",
+          ])
         left.dropped.append(kept.id)
       }
     }
@@ -310,8 +315,14 @@ extension Operations {
   private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
     if let session = caller.session { return try await accounts.isValid(session) }
     guard let uid = caller.uid else { return true }
-    guard case .active(let validSince) = try await accounts.state(of: uid) else { return false }
-    if let loginTime = caller.loginTime, loginTime < validSince { return false }
+    switch try await accounts.state(of: uid) {
+    case .active(let validSince):
+      if let loginTime = caller.loginTime, loginTime < validSince { return false }
+    case .missing:
+      // The user of an unsigned token need not have an account.
+      guard identityService?.acceptsUnsignedTokens == true else { return false }
+    case .disabled: return false
+    }
     // Compared in seconds: the product with 1,000 may not exist.
     if let expiry = caller.expiry, expiry <= now() / 1_000 { return false }
     return true

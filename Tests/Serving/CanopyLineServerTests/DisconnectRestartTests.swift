@@ -1,4 +1,6 @@
 import CanopyEngine
+import CanopyIdentity
+import CanopyRules
 import CanopyTesting
 import CanopyTree
 import CanopyWire
@@ -126,6 +128,19 @@ import Testing
     await engine.value
   }
 
+  @Test func `the log has only the beginning of a write that cannot be read`() async throws {
+    let parts = try await LineParts()
+    let engine = Task { await parts.engine.run() }
+    _ = try await parts.journal.changeDisconnectWrites(
+      adding: ("administrator", "\(String(repeating: "x", count: 100_000)) /a 1"), exceptions: [:],
+      removing: [])
+    try await parts.operations.carryOutAbandoned()
+    let lines = parts.log.lines.filter { $0.contains("cannot be read, and is dropped") }
+    #expect(lines.count == 1 && lines.allSatisfy { $0.utf8.count < 1_000 })
+    parts.engine.stop()
+    await engine.value
+  }
+
   @Test func `writes that still fail when the server stops are left for the next start`()
     async throws
   {
@@ -142,6 +157,25 @@ import Testing
       return parts.log.lines.contains { $0.contains("are left for the next start") }
     }
     #expect(try await parts.journal.disconnectWrites().count == 1)
+  }
+
+  @Test(arguments: [true, false])
+  func `only an emulator makes the write of a user without an account, whose token is unsigned`(
+    _ isEmulator: Bool
+  ) async throws {
+    var identity = IdentitySettings()
+    identity.isEmulator = isEmulator
+    try await withServer(.inProcess) { [identity] in
+      $0.identity = identity
+    } _: { server in
+      try await server.set(rules: #"{"rules":{".write":"auth.uid === 'robot'"}}"#)
+      let caller = RuleCaller(auth: RuleCaller.auth(uid: "robot"), now: 0)
+      _ = try await server.parts.journal.changeDisconnectWrites(
+        adding: (KeptCaller(caller, session: nil).text, "SET /gone true"), exceptions: [:],
+        removing: [])
+      try await server.parts.operations.carryOutAbandoned()
+      #expect(server.root.at(try Path("gone")) == (isEmulator ? true : .absent))
+    }
   }
 
   @Test func `a store of earlier writes that cannot be read ends the start`() async throws {
