@@ -9,6 +9,18 @@ package protocol LoopClient: AnyObject {
 
   /// Ends the connection. Called on the loop.
   func endClient(_ error: WireError)
+
+  /// The namespace in which the connection rests, besides the default one; nil if it does not rest. Called on the loop.
+  var restingNamespace: NamespaceName? { get }
+
+  /// Ends the use of the namespace, after the connection has ended. Called on the loop.
+  func leaveNamespace()
+}
+
+extension LoopClient {
+  package var restingNamespace: NamespaceName? { nil }
+
+  package func leaveNamespace() {}
 }
 
 /// The open connections of one protocol on one event loop, in the order in which they began.
@@ -60,6 +72,16 @@ package final class LoopClients {
       let state = client.clientState(id, listMax: 0)
       client.endClient(error)
       return [state]
+    case .resting:
+      return list.all.filter { $0.client.restingNamespace != nil }
+        .map { $0.client.clientState($0.id, listMax: 0) }
+    case .endResting(let namespace, let error):
+      return list.all.filter { $0.client.restingNamespace == namespace }.map { id, client in
+        let state = client.clientState(id, listMax: 0)
+        client.endClient(error)
+        client.leaveNamespace()
+        return state
+      }
     }
   }
 
@@ -97,6 +119,11 @@ struct ClientList {
     entries[index].client = nil
     count -= 1
     if 2 * count < entries.count { entries.removeAll { $0.client == nil } }
+  }
+
+  /// The connections, in the order of their numbers. O(n).
+  var all: [(id: Int64, client: any LoopClient)] {
+    entries.compactMap { entry in entry.client.map { (entry.id, $0) } }
   }
 
   /// Returns the connection with a number. O(log n).

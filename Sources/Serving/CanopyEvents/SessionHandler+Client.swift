@@ -14,4 +14,9 @@ extension SessionHandler: LoopClient {
   package final func endClient(_ error: WireError) {
     end(error)
   }
+
+  package final var restingNamespace: NamespaceName? {
+    let namespace = operations.namespace
+    return namespace != .default && session.isResting ? namespace : nil
+  }
 }

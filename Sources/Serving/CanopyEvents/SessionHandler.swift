@@ -221,6 +221,9 @@ open class SessionHandler {
     lease.release()
   }
 
+  /// Ends the use of the namespace, after the connection has ended.
+  open func leaveNamespace() {}
+
   /// Has the subscriptions authorized again when the login of the user expires, if any rests on it.
   open func watchIdentity() {
     guard case .user(let login) = session.identity, session.hasAuthorizedSubscriptions else {

@@ -40,6 +40,13 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     namespace = lease
   }
 
+  override func leaveNamespace() {
+    shared = home
+    move(to: home)
+    namespace?.release()
+    namespace = nil
+  }
+
   override func channelInactive(context: ChannelHandlerContext) {
     super.channelInactive(context: context)
     namespace?.release()

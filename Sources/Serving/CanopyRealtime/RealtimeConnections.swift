@@ -79,7 +79,8 @@ public final class RealtimeConnections: Sendable {
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
       frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
-      isForeign: configuration.isEmulator && isForeign(origin: origin, host: host))
+      isForeign: configuration.isEmulator && isForeign(origin: origin, host: host),
+      namespace: namespace)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 

@@ -23,6 +23,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private let host: String
   /// Whether a foreign page uses the connection of an emulator.
   private let isForeign: Bool
+  /// Keeps the namespace open; nil for the default one.
+  private var namespace: NamespaceLease?
   let input: RealtimeInput
   var answers = PendingAnswers()
   /// The newest check of the client that is not answered.
@@ -38,15 +40,21 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   init(
     shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String,
-    isForeign: Bool
+    isForeign: Bool, namespace: NamespaceLease?
   ) {
     self.shared = shared
+    self.namespace = namespace
     raw = output
     self.frames = frames
     self.host = host
     self.isForeign = isForeign
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input, .realtime)
+  }
+
+  override func leaveNamespace() {
+    namespace?.release()
+    namespace = nil
   }
 
   /// Sends the first message.

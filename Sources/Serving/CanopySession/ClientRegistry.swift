@@ -55,6 +55,11 @@ public enum ClientQuestion: Sendable {
   case one(Int64, listMax: Int)
   /// Ends the connection with a number. The answer has its state before.
   case end(Int64, WireError)
+  /// The connections that rest in a namespace besides the default one: see `Session.isResting`.
+  case resting
+  /// Ends the connections that rest in a namespace, so that they no longer keep it open. The answer has their states
+  /// before.
+  case endResting(NamespaceName, WireError)
 }
 
 /// The connections of an event loop.

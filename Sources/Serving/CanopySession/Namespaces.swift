@@ -9,6 +9,9 @@ internal import Synchronization
 /// stays open as long as a request or a connection holds a lease of it. Afterwards it is closed when it was idle for
 /// long, or when another one needs its place. A namespace that is not open takes no memory.
 ///
+/// If all places are taken, a namespace that only resting connections use leaves its place: those connections end. So
+/// clients without a login cannot keep others out by connections that do nothing.
+///
 /// Safe to use from any thread.
 public final class Namespaces: Sendable {
   /// The bounds on open namespaces.
@@ -62,6 +65,8 @@ public final class Namespaces: Sendable {
     var opened = 0
     /// The number of leases and openings that have ended.
     var ends = 0
+    /// The time of the last search for a namespace that only resting connections use, which found none.
+    var lastSearch: Int64?
     var isStopping = false
   }
 
@@ -72,10 +77,16 @@ public final class Namespaces: Sendable {
     case wait(NamespaceName)
     /// Open the namespace, in the place of an idle one if there is no other.
     case open(closing: (name: NamespaceName, namespace: OpenNamespace)?)
+    /// All places are taken.
+    case makeRoom
   }
 
   /// The milliseconds after a failure for which a namespace is not opened again.
   static let failureMilliseconds: Int64 = 2_000
+
+  /// The milliseconds after a search for a place that found none for which there is no other search. A search asks all
+  /// connections.
+  static let searchMilliseconds: Int64 = 100
 
   private let source: (any NamespaceSource)?
   private let settings: Settings
@@ -84,6 +95,8 @@ public final class Namespaces: Sendable {
   private let state = Mutex(State())
   /// Opens one namespace at a time.
   private let openings = TurnQueue(width: 1)
+  /// Searches for a place once at a time.
+  private let searches = TurnQueue(width: 1)
 
   init(
     _ source: (any NamespaceSource)?, _ settings: Settings, now: @escaping @Sendable () -> Int64,
@@ -123,6 +136,7 @@ public final class Namespaces: Sendable {
   /// - Throws: `WireError` if it does not exist, cannot be opened, or too many are in use.
   func lease(_ name: NamespaceName, of home: Operations) async throws(WireError) -> NamespaceLease {
     var mayOpen = false
+    var hasMadeRoom = false
     while true {
       let entry = state.withLock { $0.entries[name] != nil }
       if !entry, !mayOpen {
@@ -136,6 +150,13 @@ public final class Namespaces: Sendable {
       switch try next(name) {
       case .use(let lease): return lease
       case .wait(let name): await waitForChange(of: name)
+      case .makeRoom:
+        guard !hasMadeRoom else { throw tooMany }
+        let room = try? await searches.withTurn(of: nil) {
+          await makeRoom(askingIn: home.clientRegistry)
+        }
+        guard room == true else { throw tooMany }
+        hasMadeRoom = true
       case .open(let idle):
         Task { [self] in
           if let idle {
@@ -175,11 +196,41 @@ public final class Namespaces: Sendable {
       }
       // A namespace that closes may leave its place.
       guard let closing = state.entries.first(where: { $0.value.isClosing })?.key else {
-        return .failure(tooMany)
+        return .success(.makeRoom)
       }
       return .success(.wait(closing))
     }
     return try result.get()
+  }
+
+  /// Ends the connections to the namespace that has the earliest last use of those that only resting connections use.
+  ///
+  /// - Returns: whether there was one.
+  private func makeRoom(askingIn clients: ClientRegistry) async -> Bool {
+    let time = now()
+    let hasSearched = state.withLock { state in
+      state.lastSearch.map { $0...$0 + Self.searchMilliseconds - 1 ~= time } ?? false
+    }
+    guard !hasSearched else { return false }
+    var counts: [NamespaceName: Int] = [:]
+    for client in await clients.ask(.resting).clients {
+      counts[client.namespace, default: 0] += 1
+    }
+    let found = state.withLock { state in
+      let name = state.leastUsed { $1.leases == counts[$0] ?? 0 }
+      state.lastSearch = name == nil ? time : nil
+      return name
+    }
+    guard let found else { return false }
+    let error = WireError(
+      .unavailable,
+      "the namespace \(found) was closed for another one, because this connection has no login and was idle; connect "
+        + "again")
+    let ended = await clients.ask(.endResting(found, error)).clients
+    logger.notice(
+      "connections without a login were ended, because another namespace needed the place of theirs",
+      metadata: ["namespace": "\(found)", "connections": "\(ended.count)"])
+    return true
   }
 
   private var tooMany: WireError {
@@ -297,16 +348,24 @@ extension Namespaces.State {
   fileprivate mutating func takeIdle(
     before time: Int64
   ) -> (name: NamespaceName, namespace: OpenNamespace)? {
-    var found: (name: NamespaceName, namespace: OpenNamespace, lastEnd: Int)?
+    let found = leastUsed { $1.leases == 0 && $1.idleSince < time }
+    guard let found, let namespace = takeOpen(found) else { return nil }
+    return (found, namespace)
+  }
+
+  /// Returns the open namespace with the earliest last use of those that match and that no work keeps open; nil if there
+  /// is none.
+  fileprivate func leastUsed(
+    where matches: (NamespaceName, Namespaces.Entry) -> Bool
+  ) -> NamespaceName? {
+    var found: (name: NamespaceName, lastEnd: Int)?
     for (name, entry) in entries {
-      guard case .open(let namespace) = entry.phase, entry.leases == 0, entry.idleSince < time,
-        entry.lastEnd < found?.lastEnd ?? .max, namespace.operations.isIdle
+      guard case .open(let namespace) = entry.phase, entry.lastEnd < found?.lastEnd ?? .max,
+        matches(name, entry), namespace.operations.isIdle
       else { continue }
-      found = (name, namespace, entry.lastEnd)
+      found = (name, entry.lastEnd)
     }
-    guard let found else { return nil }
-    entries[found.name]?.phase = .closing
-    return (found.name, found.namespace)
+    return found?.name
   }
 
   /// Begins to close a namespace, although it may be in use; nil if it is not open.

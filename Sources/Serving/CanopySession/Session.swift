@@ -195,6 +195,14 @@ public struct Session: ~Copyable {
     wantsInput && phase == .open && isReading && !hasBacklog && queue.isIdle && actions.isEmpty
   }
 
+  /// Whether the connection has no login, requests, on-disconnect writes and subscriptions besides those to constants, so
+  /// that its client loses nothing if the connection ends and begins again.
+  public var isResting: Bool {
+    guard case .anonymous = identity, isOpen else { return false }
+    return queue.isIdle && !hasBacklog && actions.isEmpty && armed.isEmpty && armingSlot == nil
+      && subscriptions.values.allSatisfy { $0.listening == nil }
+  }
+
   /// Returns the next action; nil if there is none until the front end calls another method.
   ///
   /// - Parameter runsAlone: whether no later request may begin before a write is answered, as `Operations.runsAlone`

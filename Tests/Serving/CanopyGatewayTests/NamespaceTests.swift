@@ -183,6 +183,35 @@ import Testing
     }
   }
 
+  @Test func `a WebSocket without a login and listeners leaves the place of its namespace`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a", "b"])
+    var settings = Namespaces.Settings()
+    settings.openMax = 1
+    try await withGateway(namespaces: source, namespaceSettings: settings) { server in
+      try await server.connect { resting in
+        let status = try await resting.upgrade("/.ws?v=5&ns=a")
+        #expect(status == 101)
+        _ = try await resting.message()
+        let read = try await server.connect { try await $0.request("GET", "/open.json?ns=b") }
+        #expect(read.text == "null" && source.closed == ["a"])
+        let end = try await resting.message()
+        #expect(end.contains("the namespace a was closed"))
+      }
+      // A listener keeps the place.
+      try await server.connect { listening in
+        let status = try await listening.upgrade("/.ws?v=5&ns=a")
+        #expect(status == 101)
+        _ = try await listening.message()
+        try await listening.send(message: Self.request(1, "q", #"{"p":"/open","h":""}"#))
+        _ = try await listening.message()
+        let read = try await server.connect { try await $0.request("GET", "/open.json?ns=b") }
+        #expect(read.status == 503)
+      }
+    }
+  }
+
   @Test func `event streams and WebSockets have the events of their namespace alone`() async throws
   {
     let source = try MemoryNamespaces(["a", "b"])
@@ -257,6 +286,8 @@ import Testing
           #expect(try await stream.head().status == 200)
           try await server.connect { socket in
             #expect(try await socket.upgrade("/.ws?v=5&ns=b") == 101)
+            _ = try await socket.message()
+            try await socket.send(message: Self.request(1, "q", #"{"p":"/open","h":""}"#))
             _ = try await socket.message()
             let refused = try await client.request("GET", "/open.json?ns=c")
             #expect(refused.status == 503 && refused.text.contains("--namespaces-max"))

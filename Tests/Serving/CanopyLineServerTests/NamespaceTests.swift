@@ -1,6 +1,6 @@
+import CanopyAccounts
 import CanopyEngine
 import CanopyEvents
-import CanopySession
 import CanopyTesting
 import CanopyTree
 import NIOCore
@@ -8,6 +8,7 @@ import NIOEmbedded
 import Testing
 
 @testable import CanopyLineServer
+@testable import CanopySession
 
 /// USE: the namespace of a connection.
 @Suite(.timeLimit(.minutes(20))) struct NamespaceTests {
@@ -193,6 +194,72 @@ import Testing
       try await other.value("USE default")
       try await other.value("USE a")
       try await other.expect("GET /x", "+1")
+    }
+  }
+
+  @Test(arguments: [nil, "LISTEN /.info/connected {\"events\":\"value\"}", "SET /x 1"])
+  func `a namespace that only resting connections use leaves its place for another one`(
+    _ line: String?
+  ) async throws {
+    let source = try MemoryNamespaces(["a", "b", "c"])
+    try await withServer(.socket) {
+      $0.namespaces = source
+      $0.namespaceSettings.openMax = 2
+    } _: { server in
+      let first = try await server.connect()
+      try await first.value("USE a")
+      if let line {
+        _ = try await first.request(line)
+        if line.hasPrefix("LISTEN") { _ = try await first.event() }
+      }
+      let second = try await server.connect()
+      try await second.value("USE b")
+      let third = try await server.connect()
+      try await third.value("USE c")
+      #expect(source.closed == ["a"])
+      #expect(
+        try await first.readLine()
+          == "-UNAVAILABLE the namespace a was closed for another one, because this connection has no login and was "
+          + "idle; connect again")
+      await #expect(throws: (any Error).self) { _ = try await first.readLine() }
+      try await second.expect("GET /x", "+null")
+      try await third.expect("GET /x", "+null")
+      #expect(server.parts.operations.namespaces.openCount == 2)
+    }
+  }
+
+  @Test(arguments: [
+    "LISTEN /x", "ONDISCONNECT SET /x 1", "AUTH TOKEN", "LOGIN",
+  ])
+  func `a namespace that a connection with something to lose uses keeps its place`(
+    _ line: String
+  ) async throws {
+    let source = try MemoryNamespaces(["a", "b"])
+    try await withServer(.socket) {
+      $0.namespaces = source
+      $0.namespaceSettings.openMax = 1
+    } _: { server in
+      let resting = try await server.connect()
+      try await resting.value("USE a")
+      let busy = try await server.connect()
+      try await busy.value("USE a")
+      switch line {
+      case "AUTH TOKEN": try await busy.value("AUTH \(server.parts.administratorToken.text)")
+      case "LOGIN": try await busy.value(TestServer.signUp("ada"))
+      case "LISTEN /x": _ = try await busy.begin(line)
+      default: try await busy.value(line)
+      }
+      let other = try await server.connect()
+      for _ in 0..<2 {
+        try await other.expect("USE b", failsWith: "OVERLOADED")
+        server.parts.clock.advance(Namespaces.searchMilliseconds)
+      }
+      try await resting.expect("GET /x", "+null")
+      await busy.disconnect()
+      try await server.eventually {
+        server.parts.clock.advance(Namespaces.searchMilliseconds)
+        return try await other.request("USE b") == "+\"b\""
+      }
     }
   }
 
