@@ -161,7 +161,12 @@ struct GatewayChannel: ServerChildChannel {
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [self] channel, head in
       switch GatewayChannel.resource(head) {
-      case .realtime: return leaseNamespace(of: head, on: channel.eventLoop, first)
+      case .realtime:
+        let isForeign = sockets.isForeign(
+          origin: head.headers["Origin"].first, site: head.headers["Sec-Fetch-Site"].first,
+          host: head.headers["Host"].first)
+        if isForeign { return channel.eventLoop.makeSucceededFuture(nil) }
+        return leaseNamespace(of: head, on: channel.eventLoop, first)
       case .line:
         let isAllowed = sockets.mayOpenLine(
           origin: head.headers["Origin"].first, host: head.headers["Host"].first)
@@ -179,8 +184,7 @@ struct GatewayChannel: ServerChildChannel {
           try sockets.addLine(to: channel)
         } else {
           try sockets.addRealtime(
-            to: channel, host: head.headers["Host"].first, origin: head.headers["Origin"].first,
-            first.value.takeNamespace())
+            to: channel, host: head.headers["Host"].first, first.value.takeNamespace())
         }
       }
     }

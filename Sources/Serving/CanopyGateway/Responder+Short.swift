@@ -43,6 +43,7 @@ extension Responder {
     guard Responder.methods.contains(method) else { return .needsTask }
     let request = Parsed(method: method, target: target, fields: fields, host: head.authority)
     do {
+      try refuseForeignPage(request)
       guard let identity = try knownIdentity(request) else { return .needsTask }
       let options = try RequestOptions(target)
       if method == .get {

@@ -127,8 +127,11 @@ struct Responder: Sendable {
       case .health: return .answer(health(method))
       case .metrics: return .answer(try await metrics(parsed))
       case .realtime:
+        try refuseForeignPage(parsed)
         // The answer to an upgrade that was refused because of its namespace says why.
-        _ = try await inNamespace(of: target)
+        if try request.headers[.upgrade] != nil || !isUncreated(target) {
+          _ = try await inNamespace(of: target)
+        }
         return .answer(Responder.webSocketNeeded)
       case .line:
         return .answer(line(origin: parsed.fields[.origin], host: parsed.host))
@@ -137,13 +140,32 @@ struct Responder: Sendable {
       case .identity: return .answer(try await identity(parsed, &body, writer))
       case .page(let file): return .answer(try page(file, parsed))
       case .rules:
+        try refuseForeignPage(parsed)
+        if try isUncreated(target) {
+          guard case .administrator = try await identity(parsed) else {
+            throw WireError(.permissionDenied, "")
+          }
+        }
         return .answer(try await inNamespace(of: target).rules(parsed, &body, writer))
       case .tree(let location):
+        try refuseForeignPage(parsed)
+        guard Responder.methods.contains(method) else {
+          return .answer(.methodNotAllowed(Responder.methods))
+        }
+        if method == .get, !Responder.wantsStream(request.headers), try isUncreated(target) {
+          return .answer(try await readUncreated(parsed, at: location))
+        }
         return try await inNamespace(of: target).answer(parsed, at: location, &body, writer)
       }
     } catch let error as WireError {
       return .answer(.failure(error))
     }
+  }
+
+  /// Whether a request selects a namespace of an emulator that is not created yet.
+  private func isUncreated(_ target: Target) throws(WireError) -> Bool {
+    guard let name = target.namespace else { return false }
+    return try operations.isUncreated(namespace: name)
   }
 
   /// Returns the responder for the namespace that a request selects.
@@ -160,9 +182,6 @@ struct Responder: Sendable {
     _ request: Parsed, at location: Location, _ body: inout RequestBodyReader,
     _ writer: borrowing ResponseWriter
   ) async throws -> Outcome {
-    guard Responder.methods.contains(request.method) else {
-      return .answer(.methodNotAllowed(Responder.methods))
-    }
     let identity = try await identity(request)
     let options = try RequestOptions(request.target)
     switch request.method {
@@ -252,8 +271,20 @@ struct Responder: Sendable {
 
   /// Whether a foreign page may have made a request to an emulator.
   func isForeign(_ request: Parsed) -> Bool {
-    configuration.isEmulator
-      && sockets.isForeign(origin: request.fields[.origin], host: request.host)
+    sockets.isForeign(
+      origin: request.fields[.origin], site: Responder.site(request.fields), host: request.host)
+  }
+
+  /// Refuses a request of a foreign page to an emulator, before it has any effect.
+  ///
+  /// - Throws: `WireError` for such a request.
+  func refuseForeignPage(_ request: Parsed) throws(WireError) {
+    if isForeign(request) { throw Operations.foreignPage }
+  }
+
+  /// The field by which a browser says how the site of a page relates to the server; nil without one.
+  private static func site(_ fields: HTTPFields) -> String? {
+    HTTPField.Name("Sec-Fetch-Site").flatMap { fields[$0] }
   }
 
   private func credential(_ request: Parsed) throws(WireError) -> String? {

@@ -22,8 +22,8 @@ public final class RealtimeConnections: Sendable {
     /// Whether the credential `owner` stands for the administrator, as in the emulators that official libraries know.
     /// For a server that only programs on this machine reach.
     public var isEmulator = false
-    /// The origins, such as `https://example.com`, whose web pages may use the line protocol, besides that of the
-    /// server itself.
+    /// The origins, such as `https://example.com`, whose web pages may use the line protocol and an emulator, besides
+    /// that of the server itself.
     public var allowedOrigins: Set<String> = []
     /// Whether the server listens on an address of this machine alone.
     public var isLoopback = false
@@ -58,17 +58,15 @@ public final class RealtimeConnections: Sendable {
   /// Adds the handlers of the realtime protocol, and sends the first message.
   ///
   /// Official clients run on pages of any origin. The rights of a page depend on a token that only the page itself can
-  /// have. In an emulator everybody has such tokens, so a foreign page may not use them: see `isForeign`.
+  /// have. In an emulator everybody has such tokens, so the listener must have asked `isForeign` before the upgrade.
   ///
   /// - Parameters:
   ///   - host: the name and port by which the client has reached the server: the field `Host` of its request.
   ///     Official clients connect to it from then on. A text that cannot be a host is replaced by the local address.
-  ///   - origin: the origin of the page that opens the connection: the field `Origin` of its request.
   ///   - namespace: the namespace of the connection, which is released at its end; nil for the default one.
   /// - Throws: the error of the pipeline.
   public func addRealtime(
-    to channel: any Channel, host: String?, origin: String? = nil,
-    _ namespace: NamespaceLease? = nil
+    to channel: any Channel, host: String?, _ namespace: NamespaceLease? = nil
   ) throws {
     channel.eventLoop.assertInEventLoop()
     let home = loops.value(of: channel.eventLoop).value
@@ -79,7 +77,6 @@ public final class RealtimeConnections: Sendable {
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
       frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
-      isForeign: configuration.isEmulator && isForeign(origin: origin, host: host),
       namespace: namespace)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
@@ -130,8 +127,9 @@ public final class RealtimeConnections: Sendable {
     return !isAddress && !last.elementsEqual("localhost".utf8)
   }
 
-  /// Whether a request may come from a web page of a site on the Internet, which a person on this machine has open. An
-  /// emulator accepts credentials that everybody knows, and must not accept them from such a page.
+  /// Whether a request to an emulator may come from a web page of a site on the Internet, which a person on this machine
+  /// has open. An emulator has rules that allow everything and accepts credentials that everybody knows, so it must refuse
+  /// such a page.
   ///
   /// A page of a server on this machine is not foreign, on any port, so that developers can serve their pages from there.
   /// Neither are pages of the origins that are allowed by name.
@@ -139,16 +137,23 @@ public final class RealtimeConnections: Sendable {
   /// - Parameters:
   ///   - origin: the field `Origin` of the request; nil for a program other than a browser, or for a page that reads from
   ///     its own origin.
+  ///   - site: the field `Sec-Fetch-Site` of the request. A browser sends it with requests that have no origin, such as
+  ///     that for an image.
   ///   - host: the field `Host` of the request. A page reaches this server as its own origin if the name of its site
   ///     resolves to this machine.
-  public func isForeign(origin: String?, host: String?) -> Bool {
-    if let origin, !RealtimeConnections.isOfThisMachine(origin: origin),
-      !mayOpenLine(origin: origin, host: host)
-    {
-      return true
-    }
+  public func isForeign(origin: String?, site: String?, host: String?) -> Bool {
+    guard configuration.isEmulator else { return false }
+    if isOfForeignPage(origin: origin, site: site, host: host) { return true }
     guard let host, RealtimeConnections.mayBeForeign(host) else { return false }
     return !["http://", "https://"].contains { configuration.allowedOrigins.contains($0 + host) }
+  }
+
+  /// Whether a page of a foreign site has made a request to any server. Unlike `isForeign`, this does not count a request
+  /// because of the name in its field `Host`.
+  public func isOfForeignPage(origin: String?, site: String?, host: String?) -> Bool {
+    guard let origin else { return site?.hasSameBytes(as: "cross-site") == true }
+    return !RealtimeConnections.isOfThisMachine(origin: origin)
+      && !mayOpenLine(origin: origin, host: host)
   }
 
   /// Whether an origin has a host name or an address of the loopback interface.

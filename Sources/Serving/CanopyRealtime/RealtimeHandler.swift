@@ -21,8 +21,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private let frames: UnfinishedFrames?
   /// The name and port of the server for the client.
   private let host: String
-  /// Whether a foreign page uses the connection of an emulator.
-  private let isForeign: Bool
   /// Keeps the namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: RealtimeInput
@@ -40,14 +38,13 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   init(
     shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String,
-    isForeign: Bool, namespace: NamespaceLease?
+    namespace: NamespaceLease?
   ) {
     self.shared = shared
     self.namespace = namespace
     raw = output
     self.frames = frames
     self.host = host
-    self.isForeign = isForeign
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input, .realtime)
   }
@@ -171,9 +168,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     case (.unauthenticate, _):
       // The token stays valid: the client may show it again.
       finish(slot, Session.Completion(.null, identity: .anonymous))
-    case (_, .account(.authenticate(let token)))
-    where isForeign && Operations.isOfEmulator(token):
-      finish(slot, Session.Completion(.failure(Operations.foreignPage)))
     case (_, .account(.authenticate(token: Operations.emulatorOwner)))
     where shared.configuration.isEmulator:
       finish(slot, Session.Completion(.null, identity: .administrator))

@@ -3,8 +3,8 @@ public import CanopyWire
 
 /// The stored namespaces of a server, besides the default one.
 public protocol NamespaceSource: Sendable {
-  /// Whether a namespace exists, or is created when it is opened. Looks at the disk for a moment.
-  func mayOpen(_ name: NamespaceName) -> Bool
+  /// Returns whether a namespace exists, and whether it is created otherwise. Looks at the disk for a moment.
+  func availability(of name: NamespaceName) -> NamespaceAvailability
 
   /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
   func names() throws -> [NamespaceName]
@@ -13,6 +13,18 @@ public protocol NamespaceSource: Sendable {
   ///
   /// - Throws: an error whose description says what is wrong with the stored data.
   func open(_ name: NamespaceName) async throws -> NamespaceParts
+}
+
+/// Whether a namespace can be opened.
+public enum NamespaceAvailability: Sendable, Equatable {
+  /// The namespace exists.
+  case stored
+  /// The namespace does not exist. Opening creates it.
+  case creatable
+  /// The namespace does not exist, and there are as many as the server creates.
+  case full(countMax: Int)
+  /// The namespace does not exist.
+  case missing
 }
 
 /// The parts of an open namespace.

@@ -111,6 +111,15 @@ public final class Namespaces: Sendable {
   /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
   func names() throws -> [NamespaceName] { try source?.names() ?? [] }
 
+  /// Whether a namespace does not exist yet, on a server that creates namespaces by itself.
+  func isUncreated(_ name: NamespaceName) -> Bool {
+    guard state.withLock({ $0.entries[name] == nil }) else { return false }
+    switch source?.availability(of: name) {
+    case .creatable, .full: return true
+    case .stored, .missing, nil: return false
+    }
+  }
+
   /// The number of open namespaces, besides the default one.
   public var openCount: Int {
     state.withLock { $0.entries.values.count { !$0.waitsForPlace } }
@@ -140,12 +149,18 @@ public final class Namespaces: Sendable {
     while true {
       let entry = state.withLock { $0.entries[name] != nil }
       if !entry, !mayOpen {
-        guard let source, source.mayOpen(name) else {
+        switch source?.availability(of: name) ?? .missing {
+        case .stored, .creatable: mayOpen = true
+        case .full(let countMax):
+          throw WireError(
+            .tooLarge,
+            "a server creates at most \(countMax) namespaces by itself; delete some with canopy namespace remove"
+          )
+        case .missing:
           throw WireError(
             .notFound,
             "there is no namespace \(name); create it with canopy namespace create \(name)")
         }
-        mayOpen = true
       }
       switch try next(name) {
       case .use(let lease): return lease

@@ -11,8 +11,8 @@ extension Operations {
     credential == emulatorOwner || IdentityService.lacksSignature(credential)
   }
 
-  /// The error for a web page of a foreign site that sends such a credential.
+  /// The error for a web page of a foreign site that uses an emulator.
   public static let foreignPage = WireError(
     .unauthenticated,
-    "pages of this origin may not use the credentials of an emulator; allow it with --allow-origin")
+    "pages of this origin may not use an emulator; allow it with --allow-origin")
 }

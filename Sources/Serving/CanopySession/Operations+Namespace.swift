@@ -27,6 +27,14 @@ extension Operations {
     return try await namespaces.lease(name, of: home)
   }
 
+  /// Whether a namespace does not exist yet, on a server that creates namespaces by itself. A read must not create it.
+  ///
+  /// - Throws: `WireError` if the name is invalid.
+  public func isUncreated(namespace name: String) throws(WireError) -> Bool {
+    let name = try NamespaceName(name)
+    return name != .default && namespaces.isUncreated(name)
+  }
+
   /// Opens a namespace for a connection.
   func use(_ name: NamespaceName) async -> Session.Completion {
     do throws(WireError) {

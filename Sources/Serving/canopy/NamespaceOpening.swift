@@ -15,8 +15,14 @@ struct NamespaceOpening: NamespaceSource {
   let metrics: MetricsRegistry
   let logger: Logger
 
-  func mayOpen(_ name: NamespaceName) -> Bool {
-    isEmulator || folders.exists(name)
+  /// The most namespaces in the folder of an emulator, beyond which it creates no others.
+  private static let createdMax = 1_000
+
+  func availability(of name: NamespaceName) -> NamespaceAvailability {
+    if folders.exists(name) { return .stored }
+    guard isEmulator else { return .missing }
+    let count = (try? folders.names().count) ?? 0
+    return count < Self.createdMax ? .creatable : .full(countMax: Self.createdMax)
   }
 
   func names() throws -> [NamespaceName] {

@@ -21,13 +21,21 @@ public final class MemoryNamespaces: NamespaceSource {
 
   private let state = Mutex(State())
   private let initial: InitialRules
+  /// The most namespaces that are created when they are opened.
+  private let createdMax: Int?
   private let clock = ManualClock()
 
   /// Creates namespaces.
   ///
-  /// - Parameter initial: the rules that each one has when it is opened.
-  public init(_ names: [String], initial: InitialRules = .open) throws {
+  /// - Parameters:
+  ///   - initial: the rules that each one has when it is opened.
+  ///   - createdMax: the most namespaces, if those that do not exist are created when they are opened, as by an emulator;
+  ///     else nil.
+  public init(
+    _ names: [String], initial: InitialRules = .open, createdMax: Int? = nil
+  ) throws {
     self.initial = initial
+    self.createdMax = createdMax
     for name in names { try add(name) }
   }
 
@@ -57,8 +65,14 @@ public final class MemoryNamespaces: NamespaceSource {
   /// The names of the namespaces in the order in which they were closed, with repetitions.
   public var closed: [String] { state.withLock { $0.closed.map(\.text) } }
 
-  /// Whether a namespace exists.
-  public func mayOpen(_ name: NamespaceName) -> Bool { state.withLock { $0.journals[name] != nil } }
+  /// Returns whether a namespace exists, and whether it is created otherwise.
+  public func availability(of name: NamespaceName) -> NamespaceAvailability {
+    state.withLock { state in
+      if state.journals[name] != nil { return .stored }
+      guard let createdMax else { return .missing }
+      return state.journals.count < createdMax ? .creatable : .full(countMax: createdMax)
+    }
+  }
 
   /// The names of the namespaces.
   public func names() -> [NamespaceName] {
@@ -70,6 +84,7 @@ public final class MemoryNamespaces: NamespaceSource {
     await gate.pass()
     let (journal, isBroken) = state.withLock { state in
       state.opened.append(name)
+      if createdMax != nil, state.journals[name] == nil { state.journals[name] = FaultyJournal() }
       return (state.journals[name], state.broken.contains(name))
     }
     guard let journal, !isBroken else { throw PlannedFailure() }

@@ -179,8 +179,9 @@ import Testing
         #expect(try await client.request("GET", codes, fields).status == status)
         let accounts = "/identitytoolkit.googleapis.com/v1/projects/canopy/accounts"
         #expect(try await client.request("POST", accounts, bearer, "{}").status == status)
-        // Any page may make anonymous requests.
-        #expect(try await client.request("GET", "/open/a.json", fields).status == 200)
+        // The rules of an emulator may allow everything, so a foreign page may not even make anonymous requests.
+        #expect(try await client.request("GET", "/open/a.json", fields).status == status)
+        #expect(try await client.request("PUT", "/open/a.json", fields, "1").status == status)
       }
     }
   }
@@ -197,11 +198,78 @@ import Testing
       try await server.connect { client in
         var fields: [String: String] = [:]
         fields["Origin"] = origin
-        #expect(try await client.upgrade("/.ws?v=5", fields) == 101)
+        #expect(try await client.upgrade("/.ws?v=5", fields) == (isAccepted ? 101 : 401))
+        guard isAccepted else { return }
         _ = try await client.message()
         try await client.send(message: #"{"t":"d","d":{"r":1,"a":"gauth","b":{"cred":"owner"}}}"#)
         let answer = try await client.message()
-        #expect(answer.contains(#""s":"ok""#) == isAccepted, "\(answer)")
+        #expect(answer.contains(#""s":"ok""#), "\(answer)")
+      }
+    }
+  }
+
+  @Test(arguments: [
+    ["Origin": "https://evil.example"], ["Sec-Fetch-Site": "cross-site"],
+    ["Origin": "https://evil.example", "Accept": "text/event-stream"],
+  ])
+  func `a foreign page neither reads nor creates a namespace of an emulator`(
+    _ fields: [String: String]
+  ) async throws {
+    let source = try MemoryNamespaces(["dev"], createdMax: 3)
+    try await withGateway(namespaces: source) {
+      $0.isEmulator = true
+    } _: { server in
+      try await server.connect { client in
+        for path in [
+          "/.json?ns=dev", "/.json?ns=new", "/.ws?ns=new", "/.settings/rules.json?ns=new",
+        ] {
+          let read = try await client.request("GET", path, fields)
+          #expect(read.status == 401, "\(path)")
+        }
+        let written = try await client.request("PUT", "/.json?ns=new", fields, "1")
+        #expect(written.status == 401)
+      }
+      #expect(source.opened == [])
+    }
+  }
+
+  @Test func `a read does not create a namespace of an emulator, and their number is bounded`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["dev"], createdMax: 3)
+    try await withGateway(namespaces: source) {
+      $0.isEmulator = true
+    } _: { server in
+      try await server.connect { client in
+        for name in ["a", "b", "c"] {
+          let read = try await client.request("GET", "/x.json?ns=\(name)")
+          #expect(read.status == 200 && read.text == "null")
+          #expect(try await client.request("HEAD", "/x.json?ns=\(name)").status != 200)
+          #expect(try await client.request("GET", "/.ws?ns=\(name)").status == 426)
+          #expect(try await client.request("GET", "/.settings/rules.json?ns=\(name)").status == 401)
+        }
+        let tagged = try await client.request(
+          "GET", "/x.json?ns=a", ["X-Firebase-ETag": "true"])
+        #expect(tagged.text == "null" && tagged.fields["etag"] == Node.absent.etag)
+        let silent = try await client.request("GET", "/x.json?ns=a&print=silent")
+        #expect(silent.status == 204)
+        let ordered = #"/x.json?ns=a&orderBy="y"&limitToFirst=1"#
+        #expect(try await client.request("GET", ordered).text == "null")
+        #expect(source.opened == [])
+        #expect(try await client.request("GET", "/x.json?ns=a&orderBy=1").status == 400)
+        for name in ["a", "b"] {
+          #expect(try await client.request("PUT", "/x.json?ns=\(name)", [:], "1").status == 200)
+          #expect(try await client.request("GET", "/x.json?ns=\(name)").text == "1")
+        }
+        let refused = try await client.request("PUT", "/x.json?ns=c", [:], "1")
+        #expect(refused.status == 413 && refused.text.contains("at most 3 namespaces"))
+        #expect(try await client.request("GET", "/x.json?ns=c").text == "null")
+        #expect(source.opened == ["a", "b"])
+      }
+      // The response to a WebSocket that may not create one has the reason.
+      try await server.connect { client in
+        let status = try await client.upgrade("/.ws?v=5&ns=c")
+        #expect(status == 413)
       }
     }
   }
