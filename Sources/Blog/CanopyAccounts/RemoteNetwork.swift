@@ -20,6 +20,8 @@ public enum RemoteNetwork: Hashable, Sendable {
   case ipv6Loopback
   /// The same machine without an IP address: a Unix socket, or a command that uses the data folder.
   case local
+  /// This machine, for the requests of web pages of foreign sites, which a person on it has open.
+  case foreignPage
 
   /// Creates the network of an address from its text, with or without a zone (`fe80::1%eth0`). Text that is not an IP
   /// address gives ``local``. O(length).
@@ -58,7 +60,7 @@ public enum RemoteNetwork: Hashable, Sendable {
   public var isThisMachine: Bool {
     switch self {
     case .ipv4(let address): address >> 24 == 127
-    case .ipv6: false
+    case .ipv6, .foreignPage: false
     case .ipv6Loopback, .local: true
     }
   }

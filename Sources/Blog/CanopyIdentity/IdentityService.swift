@@ -142,12 +142,15 @@ public struct IdentityRequest: Sendable {
   /// Whether a web page of a foreign site may have made the request. An emulator then accepts no credentials that
   /// everybody knows.
   public var isForeign: Bool
+  /// Whether a web page of a foreign site has made the request. The exemption of this machine from limits is then void: the
+  /// browser of a person may run any page.
+  public var isOfForeignPage: Bool
 
   /// Creates a request with the given parts.
   public init(
     method: String, path: String, query: [(name: String, value: String)] = [],
     authorization: String? = nil, body: [UInt8] = [], address: String,
-    isForeign: Bool = false
+    isForeign: Bool = false, isOfForeignPage: Bool = false
   ) {
     self.method = method
     self.path = path
@@ -156,10 +159,14 @@ public struct IdentityRequest: Sendable {
     self.body = body
     self.address = address
     self.isForeign = isForeign
+    self.isOfForeignPage = isOfForeignPage
   }
 
   /// The network of the client.
-  var network: RemoteNetwork { RemoteNetwork(address) }
+  var network: RemoteNetwork {
+    let network = RemoteNetwork(address)
+    return isOfForeignPage && network.isThisMachine ? .foreignPage : network
+  }
 }
 
 /// A response to an Auth client, without HTTP.

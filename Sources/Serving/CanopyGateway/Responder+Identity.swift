@@ -27,7 +27,8 @@ extension Responder {
         method: request.method.rawValue, path: request.target.path,
         query: request.target.parameters.map { ($0.name, $0.value) },
         authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
-        address: connection.address, isForeign: isForeign(request)))
+        address: connection.address, isForeign: isForeign(request),
+        isOfForeignPage: isOfForeignPage(request)))
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

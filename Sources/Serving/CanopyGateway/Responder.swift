@@ -282,6 +282,12 @@ struct Responder: Sendable {
     if isForeign(request) { throw Operations.foreignPage }
   }
 
+  /// Whether a page of a foreign site has made a request.
+  func isOfForeignPage(_ request: Parsed) -> Bool {
+    sockets.isOfForeignPage(
+      origin: request.fields[.origin], site: Responder.site(request.fields), host: request.host)
+  }
+
   /// The field by which a browser says how the site of a page relates to the server; nil without one.
   private static func site(_ fields: HTTPFields) -> String? {
     HTTPField.Name("Sec-Fetch-Site").flatMap { fields[$0] }

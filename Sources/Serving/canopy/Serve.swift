@@ -30,7 +30,7 @@ struct Serve: AsyncParsableCommand {
   var emulator = false
   @Option(
     help:
-      "Origins, such as https://example.com, whose pages may use the line protocol over HTTP; separated by commas (the server's own)."
+      "Origins, such as https://example.com, whose pages may use the line protocol over HTTP and an emulator, and count as pages of this machine for the limits on sign-ups and logins; separated by commas (the server's own)."
   )
   var allowOrigin: Origins?
   @Option(

@@ -274,6 +274,27 @@ import Testing
     }
   }
 
+  @Test func `sign-ups of foreign pages through this machine are limited`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let path = "/identitytoolkit.googleapis.com/v1/accounts:signUp"
+        func count(_ fields: [String: String]) async throws -> Int {
+          for number in 0..<70 {
+            if try await client.request("POST", path, fields, "{}").status != 200 { return number }
+          }
+          return 70
+        }
+        for (fields, accepted) in [
+          (["Origin": "https://evil.example"], 60), ([:], 70),
+          (["Origin": "http://localhost:5173"], 70),
+        ] {
+          let found = try await count(fields)
+          #expect(found == accepted, "\(fields)")
+        }
+      }
+    }
+  }
+
   @Test(arguments: ["0.0.0.0", "::", "192.0.2.1"])
   func `an emulator does not listen for other machines`(host: String) async throws {
     await #expect(throws: GatewayError.emulatorIsPublic) {
