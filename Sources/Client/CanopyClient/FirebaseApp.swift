@@ -1,19 +1,30 @@
 internal import Logging
 internal import Synchronization
 
-/// The options of an app: for this library, the URL of its database alone.
+/// The options of an app: for this library, the URL and the options of its databases.
 public final class FirebaseOptions: Sendable {
-  private let url: Mutex<String?>
+  private let values: Mutex<Values>
+
+  private struct Values {
+    var databaseURL: String?
+    var databaseOptions = DatabaseOptions()
+  }
 
   /// The URL of the database; nil for that of `Database.database()`.
   public var databaseURL: String? {
-    get { url.withLock { $0 } }
-    set { url.withLock { $0 = newValue } }
+    get { values.withLock { $0.databaseURL } }
+    set { values.withLock { $0.databaseURL = newValue } }
+  }
+
+  /// The options of the databases of the app. A database keeps those of its first use. Canopy's own addition.
+  public var databaseOptions: DatabaseOptions {
+    get { values.withLock { $0.databaseOptions } }
+    set { values.withLock { $0.databaseOptions = newValue } }
   }
 
   /// Creates options.
   public init(databaseURL: String? = nil) {
-    url = Mutex(databaseURL)
+    values = Mutex(Values(databaseURL: databaseURL))
   }
 
   /// Creates options. The arguments have no meaning for a Canopy server; code for Firebase passes them.
@@ -110,7 +121,7 @@ public final class FirebaseApp: Sendable {
       if databases.isDeleted { return Database(endpoint, Self.deletion, DatabaseOptions()) }
       if isDefault { return Database.sharedDatabase(endpoint) }
       if let database = databases.byEndpoint[endpoint] { return database }
-      let database = Database(endpoint, nil, DatabaseOptions())
+      let database = Database(endpoint, nil, options.databaseOptions)
       databases.byEndpoint[endpoint] = database
       return database
     }

@@ -86,28 +86,32 @@ extension Operations {
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
       // First, because it costs least.
       try checkDerivation(write, as: identity)
-      try checkEarly(write, as: identity)
       let context = WriteContext(
         identity: identity, owner: identity.owner(at: address, turns), turns: turns,
         completion: completion
       )
-      submit(
-        CompareAndSet(
-          location: Location(path), etag: etag, write: write, context: context, origin: nil), nil,
-        round: 1)
+      let request = CompareAndSet(
+        location: Location(path), etag: etag, write: write, context: context, origin: nil)
+      if isCheckedBeside(write, as: identity) {
+        return checkBeside(write, context) { [self] in submit(request, nil, round: 1) }
+      }
+      try checkEarly(write, as: identity)
+      submit(request, nil, round: 1)
     } catch {
       completion(.failure(wireError(error)))
     }
   }
 
-  /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value, which a
-  /// later write must not overtake. (A write may overtake the CAS of a value that becomes large by a write that is under
-  /// way.)
+  /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value or an
+  /// UPDATE of many locations, which a later write must not overtake. (A write may overtake the CAS of a value that
+  /// becomes large by a write that is under way.)
   public func runsAlone(_ request: Request) -> Bool {
     switch request {
     case .write(.tree(.compareAndSet(let location, _, _))),
       .write(.once(_, .compareAndSet(let location, _, _))):
       !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax)
+    case .write(.tree(.update(_, let changes))):
+      changes.count > Operations.locationsCheckedAtOnceMax
     case .read, .write, .account, .listen, .connection, .administration: false
     }
   }

@@ -38,8 +38,19 @@ extension Operations {
     if origin == nil {
       // First, because it costs least.
       try checkDerivation(write, as: context.identity)
+      if isCheckedBeside(write, as: context.identity) {
+        return checkBeside(write, context) { [self] in
+          enqueue(write, once: nil, named: name, context)
+        }
+      }
       try checkEarly(write, as: context.identity)
     }
+    enqueue(write, once: origin, named: name, context)
+  }
+
+  private func enqueue(
+    _ write: Write, once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext
+  ) {
     engine.submit(
       PendingTreeWrite(
         write: write, origin: origin, name: name, identity: context.identity,

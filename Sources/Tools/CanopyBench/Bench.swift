@@ -11,8 +11,9 @@ struct Bench: AsyncParsableCommand {
 
   private static var commands: [any ParsableCommand.Type] {
     var commands: [any ParsableCommand.Type] = [
-      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self, Fuzz.self,
-      Generate.self, RulesCost.self, ClientCore.self, EchoServer.self, BareHTTPServer.self,
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self,
+      FloodAttack.self, Fuzz.self, Generate.self, RulesCost.self, ClientCore.self, EchoServer.self,
+      BareHTTPServer.self,
     ]
     #if HummingbirdBench
       commands.append(HummingbirdServer.self)

@@ -2,7 +2,6 @@ import ArgumentParser
 import CanopyTree
 import Foundation
 import Histogram
-import Synchronization
 
 struct Flood: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -106,25 +105,8 @@ struct Flood: ParsableCommand {
   private func stars(
     _ socket: LineSocket, _ post: String, while flood: FloodKind?, _ server: Server
   ) throws -> Latencies {
-    let isOver = EndFlag()
-    let done = DispatchSemaphore(value: 0)
-    let port = server.port
-    for number in 0..<(flood?.connections ?? 0) {
-      let thread = Thread {
-        // Real attackers have their own machines, so these must not take the cores from the others.
-        setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
-        while !isOver.value {
-          guard let attacker = try? Attacker(port: port, isOver) else {
-            Thread.sleep(forTimeInterval: 0.05)
-            continue
-          }
-          flood?.attack(attacker, number)
-        }
-        done.signal()
-      }
-      thread.stackSize = 256 * 1024
-      thread.start()
-    }
+    let attackers = try flood.map { try FloodAttackers(of: $0, port: server.port) }
+    defer { attackers?.end() }
     var latencies = Histogram<UInt64>(
       highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
     let end = monotonicNanoseconds() + Int64(seconds * 1e9)
@@ -139,163 +121,10 @@ struct Flood: ParsableCommand {
       }
       Thread.sleep(forTimeInterval: 0.005)
     }
-    isOver.end()
-    for _ in 0..<(flood?.connections ?? 0) { done.wait() }
     if let failure { throw BenchFailure(failure) }
     return Latencies(
       p50: Double(latencies.valueAtPercentile(50)) / 1e6,
       p99: Double(latencies.valueAtPercentile(99)) / 1e6,
       worst: Double(latencies.max) / 1e6, count: Int(latencies.totalCount))
-  }
-}
-
-/// A flag that can be set once.
-final class EndFlag: Sendable {
-  private let flag = Mutex(false)
-
-  var value: Bool { flag.withLock { $0 } }
-
-  func end() { flag.withLock { $0 = true } }
-}
-
-/// A kind of flood.
-struct FloodKind: Sendable {
-  var name: String
-  var connections: Int
-  /// Attacks on one connection, until it ends or the flood is over.
-  var attack: @Sendable (Attacker, _ number: Int) -> Void
-
-  /// No flood: as many threads compute as the machine has cores. The latencies beside them show how much of those of
-  /// a flood comes from the attackers, which run on the same machine, and not from the server.
-  static let computing = FloodKind(
-    name: "computing threads, which send nothing",
-    connections: ProcessInfo.processInfo.activeProcessorCount
-  ) { attacker, number in
-    var generator = SplitMix64(seed: UInt64(number))
-    while !attacker.isOver {
-      var sum: UInt64 = 0
-      for _ in 0..<10_000 { sum ^= generator.next() }
-      attacker.keep(sum)
-    }
-  }
-
-  static let all: [FloodKind] = [
-    FloodKind(name: "CAS of a large value, unread", connections: 8) { attacker, _ in
-      attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
-      attacker.wait()
-    },
-    FloodKind(name: "CAS of a value that may not be read", connections: 8) { attacker, _ in
-      while attacker.send("CAS /users x 1\n"), attacker.read(1) {}
-    },
-    FloodKind(name: "GET of a large value, unread", connections: 150) { attacker, _ in
-      attacker.send("GET /posts\n")
-      attacker.wait()
-    },
-    FloodKind(name: "GET of a large value, read", connections: 4) { attacker, _ in
-      while attacker.send("GET /posts\n"), attacker.read(1) {}
-    },
-    FloodKind(name: "GET with an ETag, read", connections: 4) { attacker, _ in
-      while attacker.send("GET /posts {\"etag\":true}\n"), attacker.read(1) {}
-    },
-    FloodKind(name: "unfinished lines", connections: 300) { attacker, _ in
-      attacker.send("SET /a \"" + String(repeating: "x", count: 1_000_000))
-      attacker.wait()
-    },
-    FloodKind(name: "large UPDATEs that are denied", connections: 24) { attacker, number in
-      let members = (0..<40_000).map { "\"a\($0)/b\":\($0)" }.joined(separator: ",")
-      let line = "UPDATE /notes/x\(number) {\(members)}\n"
-      while attacker.send(line) {}
-    },
-    FloodKind(name: "LISTEN with since, closed at once", connections: 16) { attacker, _ in
-      attacker.send(String(repeating: "LISTEN /posts {\"since\":1}\n", count: 25))
-    },
-    FloodKind(name: "value views with since", connections: 16) { attacker, _ in
-      let lines = (0..<60).map { (index: Int) -> String in
-        "LISTEN /posts {\"events\":\"value\",\"orderBy\":\"$key\",\"limitToLast\":\(15_000 + index),"
-          + "\"since\":1}\n"
-      }
-      attacker.send(lines.joined())
-      attacker.wait()
-    },
-    FloodKind(name: "value views, read", connections: 4) { attacker, _ in
-      attacker.send("LISTEN /posts {\"events\":\"value\"}\n")
-      while attacker.read(1) {}
-    },
-    FloodKind(name: "children of a large place, read", connections: 4) { attacker, _ in
-      while attacker.send("LISTEN /posts\nUNLISTEN 1\n"), attacker.read(2) {}
-    },
-  ]
-}
-
-/// A connection of an attacker. Used by one thread.
-final class Attacker {
-  private let socket: TCPSocket
-  private let end: EndFlag
-  private var kept: UInt64 = 0
-
-  init(port: Int, _ isOver: EndFlag) throws {
-    socket = try TCPSocket(port: port)
-    socket.stopWaiting()
-    end = isOver
-  }
-
-  /// Whether the flood is over.
-  var isOver: Bool { end.value }
-
-  /// Keeps a result, so that its computation is not left out.
-  func keep(_ result: UInt64) {
-    kept ^= result
-  }
-
-  /// Sends text. Returns whether the server has accepted it before the end of the flood.
-  @discardableResult
-  func send(_ text: String) -> Bool {
-    let bytes = Array(text.utf8)
-    var sent = 0
-    while sent < bytes.count {
-      if isOver { return false }
-      let count = bytes[sent...].withUnsafeBytes {
-        Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-      }
-      if count > 0 {
-        sent += count
-      } else if count < 0, errno == EAGAIN {
-        poll(POLLOUT)
-      } else {
-        return false
-      }
-    }
-    return true
-  }
-
-  /// Reads a number of lines, and ignores them. Returns false if the connection or the flood has ended.
-  func read(_ lines: Int) -> Bool {
-    var left = lines
-    var chunk = [UInt8](repeating: 0, count: 256 * 1024)
-    while left > 0 {
-      if isOver { return false }
-      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
-      if count > 0 {
-        for byte in chunk[..<count] where byte == UInt8(ascii: "\n") { left -= 1 }
-      } else if count < 0, errno == EAGAIN {
-        poll(POLLIN)
-      } else {
-        return false
-      }
-    }
-    return true
-  }
-
-  /// Waits without reading until the server closes the connection or the flood is over.
-  func wait() {
-    while !isOver {
-      var descriptor = pollfd(fd: socket.descriptor, events: 0, revents: 0)
-      if Glibc.poll(&descriptor, 1, 100) > 0 { return }
-    }
-  }
-
-  private func poll(_ events: Int32) {
-    var descriptor = pollfd(fd: socket.descriptor, events: Int16(events), revents: 0)
-    _ = Glibc.poll(&descriptor, 1, 100)
   }
 }

@@ -45,11 +45,12 @@ public final class Database: Sendable {
 
   static var allShared: [Database] { shared.withLock { Array($0.values) } }
 
-  /// Returns the database of a server that belongs to no named app.
+  /// Returns the database of a server that belongs to no named app. A new one has the options of the default app.
   static func sharedDatabase(_ endpoint: Endpoint) -> Database {
-    shared.withLock { shared in
+    let options = FirebaseApp.app()?.options.databaseOptions ?? DatabaseOptions()
+    return shared.withLock { shared in
       if let database = shared[endpoint] { return database }
-      let database = Database(endpoint, nil, DatabaseOptions())
+      let database = Database(endpoint, nil, options)
       shared[endpoint] = database
       return database
     }

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyClient
 
 /// The waiting uses of a state.
-@Suite(.timeLimit(.minutes(5))) struct ExclusiveTests {
+@Suite(.timeLimit(.minutes(20))) struct ExclusiveTests {
   /// Lists that the state's users append to.
   private final class Lists {
     var numbers: [Int] = []

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyClient
 
 /// Tasks that are cancelled while they wait for an operation.
-@Suite(.timeLimit(.minutes(5))) struct CancellationTests {
+@Suite(.timeLimit(.minutes(20))) struct CancellationTests {
   @Test(arguments: WireKind.allCases)
   func `a cancelled task stops waiting offline, and its writes are made later`(_ kind: WireKind)
     async throws
@@ -83,7 +83,7 @@ import Testing
 
 extension DatabaseOptions {
   /// Options with which no request ends by itself.
-  fileprivate static var unbounded: DatabaseOptions {
+  static var unbounded: DatabaseOptions {
     var options = DatabaseOptions()
     options.requestMilliseconds = 3_600_000
     return options

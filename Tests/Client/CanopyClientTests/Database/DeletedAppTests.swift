@@ -7,14 +7,19 @@ import Testing
 @testable import CanopyClient
 
 /// The operations of a database whose app is deleted.
-@Suite(.timeLimit(.minutes(5))) struct DeletedAppTests {
+@Suite(.timeLimit(.minutes(20))) struct DeletedAppTests {
   /// Creates an app, and runs a body with its database.
   private func withApp(
     _ name: String, url: String, _ body: (FirebaseApp, Database) async throws -> Void
   ) async throws {
-    FirebaseApp.configure(name: name, options: FirebaseOptions(databaseURL: url))
+    let options = FirebaseOptions(databaseURL: url)
+    options.databaseOptions = .unbounded
+    FirebaseApp.configure(name: name, options: options)
     let app = try #require(FirebaseApp.app(name: name))
     let database = Database.database(app: app)
+    #expect(
+      database.repository.options.requestMilliseconds
+        == DatabaseOptions.unbounded.requestMilliseconds)
     database.callbackQueue = DispatchQueue(label: "callbacks")
     try await body(app, database)
     await app.delete()

@@ -3,6 +3,8 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
+@testable import CanopySession
+
 /// Requests to the tree of callers to whom the rules apply.
 @Suite(.timeLimit(.minutes(20))) struct AuthorizedRequestTests {
   private static let rules = """
@@ -40,6 +42,33 @@ import Testing
       }
       #expect(server.root == before)
       #expect(try await server.parts.journal.disconnectWrites().isEmpty)
+    }
+  }
+
+  @Test(arguments: Depth.allCases, [0, 1])
+  func `requests behind an UPDATE of many locations wait for its early check`(
+    _ depth: Depth, _ extra: Int
+  ) async throws {
+    try await withServer(depth) { server in
+      try await server.set(rules: Self.rules)
+      let client = try await server.connect()
+      let count = Operations.locationsCheckedAtOnceMax + extra
+      func update(_ path: String, _ value: Int) -> String {
+        let members = (0..<count).map { "\"a\($0)\":\(value)" }
+        return "UPDATE \(path) {\(members.joined(separator: ","))}\n"
+      }
+      for turn in 0..<20 {
+        try await client.send(
+          update("/open", turn) + "SET /open/a0 \"later\"\nGET /open/a0\nGET /open/a1\n"
+            + update("/notes/ada", turn) + "GET /open/a1\n")
+        #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
+        #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
+        #expect(try await client.readLine() == "+\"later\"")
+        #expect(try await client.readLine() == "+\(turn)")
+        #expect(try await client.readLine().hasPrefix("-PERMISSION_DENIED "))
+        #expect(try await client.readLine() == "+\(turn)")
+      }
+      #expect(server.root.at(try Path("notes")).isAbsent)
     }
   }
 

@@ -1,0 +1,194 @@
+import ArgumentParser
+import CanopyTree
+import Foundation
+import Synchronization
+
+/// The attackers of a flood: a process of their own.
+///
+/// In the process of the honest client they would delay it: threads of the lowest priority that hold a lock of the
+/// allocator, or of the kernel for the memory of the process.
+final class FloodAttackers {
+  private let process = Process()
+
+  /// Starts the attackers.
+  init(of flood: FloodKind, port: Int) throws {
+    process.executableURL = URL(fileURLWithPath: "/proc/self/exe")
+    process.arguments = ["flood-attack", "\(port)", flood.name]
+    try process.run()
+    Children.add(process.processIdentifier, endedBy: SIGKILL)
+  }
+
+  /// Ends the attackers and their connections.
+  func end() {
+    kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
+    Children.remove(process.processIdentifier)
+  }
+}
+
+/// Attacks a server until the process is killed: the other process of `flood`.
+struct FloodAttack: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "flood-attack", abstract: "Attack a server until killed.", shouldDisplay: false)
+
+  @Argument(help: "The port of the server.") var port: Int
+  @Argument(help: "The name of the flood.") var name: String
+
+  func run() throws {
+    guard let flood = ([FloodKind.computing] + FloodKind.all).first(where: { $0.name == name })
+    else { throw ValidationError("there is no flood \(name)") }
+    // Real attackers have their own machines, so these must not take the cores from the others.
+    guard setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19) == 0 else {
+      throw BenchFailure("the attackers cannot stand back: errno \(errno)")
+    }
+    for number in 0..<flood.connections {
+      let thread = Thread { [port] in
+        while true {
+          guard let attacker = try? Attacker(port: port) else {
+            Thread.sleep(forTimeInterval: 0.05)
+            continue
+          }
+          flood.attack(attacker, number)
+        }
+      }
+      thread.stackSize = 256 * 1024
+      thread.start()
+    }
+    while true { Thread.sleep(forTimeInterval: 3600) }
+  }
+}
+
+/// A kind of flood.
+struct FloodKind: Sendable {
+  var name: String
+  var connections: Int
+  /// Attacks on one connection until it ends.
+  var attack: @Sendable (Attacker, _ number: Int) -> Void
+
+  /// No flood: as many threads compute as the machine has cores. The latencies beside them show how much of those of
+  /// a flood comes from the attackers, which run on the same machine, and not from the server.
+  static let computing = FloodKind(
+    name: "computing threads, which send nothing",
+    connections: ProcessInfo.processInfo.activeProcessorCount
+  ) { attacker, number in
+    var generator = SplitMix64(seed: UInt64(number))
+    while true {
+      var sum: UInt64 = 0
+      for _ in 0..<10_000 { sum ^= generator.next() }
+      attacker.keep(sum)
+    }
+  }
+
+  static let all: [FloodKind] = [
+    FloodKind(name: "CAS of a large value, unread", connections: 8) { attacker, _ in
+      attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
+      attacker.wait()
+    },
+    FloodKind(name: "CAS of a value that may not be read", connections: 8) { attacker, _ in
+      while attacker.send("CAS /users x 1\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "GET of a large value, unread", connections: 150) { attacker, _ in
+      attacker.send("GET /posts\n")
+      attacker.wait()
+    },
+    FloodKind(name: "GET of a large value, read", connections: 4) { attacker, _ in
+      while attacker.send("GET /posts\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "GET with an ETag, read", connections: 4) { attacker, _ in
+      while attacker.send("GET /posts {\"etag\":true}\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "unfinished lines", connections: 300) { attacker, _ in
+      attacker.send("SET /a \"" + String(repeating: "x", count: 1_000_000))
+      attacker.wait()
+    },
+    FloodKind(name: "large UPDATEs that are denied", connections: 24) { attacker, number in
+      let members = (0..<40_000).map { "\"a\($0)/b\":\($0)" }.joined(separator: ",")
+      let line = "UPDATE /notes/x\(number) {\(members)}\n"
+      while attacker.send(line) {}
+    },
+    FloodKind(name: "LISTEN with since, closed at once", connections: 16) { attacker, _ in
+      attacker.send(String(repeating: "LISTEN /posts {\"since\":1}\n", count: 25))
+    },
+    FloodKind(name: "value views with since", connections: 16) { attacker, _ in
+      let lines = (0..<60).map { (index: Int) -> String in
+        "LISTEN /posts {\"events\":\"value\",\"orderBy\":\"$key\",\"limitToLast\":\(15_000 + index),"
+          + "\"since\":1}\n"
+      }
+      attacker.send(lines.joined())
+      attacker.wait()
+    },
+    FloodKind(name: "value views, read", connections: 4) { attacker, _ in
+      attacker.send("LISTEN /posts {\"events\":\"value\"}\n")
+      while attacker.read(1) {}
+    },
+    FloodKind(name: "children of a large place, read", connections: 4) { attacker, _ in
+      while attacker.send("LISTEN /posts\nUNLISTEN 1\n"), attacker.read(2) {}
+    },
+  ]
+}
+
+/// A connection of an attacker. Used by one thread.
+final class Attacker {
+  private let socket: TCPSocket
+  private var kept: UInt64 = 0
+
+  init(port: Int) throws {
+    socket = try TCPSocket(port: port)
+    socket.stopWaiting()
+  }
+
+  /// Keeps a result, so that its computation is not left out.
+  func keep(_ result: UInt64) {
+    kept ^= result
+  }
+
+  /// Sends text. Returns whether the server has accepted it.
+  @discardableResult
+  func send(_ text: String) -> Bool {
+    let bytes = Array(text.utf8)
+    var sent = 0
+    while sent < bytes.count {
+      let count = bytes[sent...].withUnsafeBytes {
+        Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      }
+      if count > 0 {
+        sent += count
+      } else if count < 0, errno == EAGAIN {
+        poll(POLLOUT)
+      } else {
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Reads a number of lines, and ignores them. Returns false if the connection has ended.
+  func read(_ lines: Int) -> Bool {
+    var left = lines
+    var chunk = [UInt8](repeating: 0, count: 256 * 1024)
+    while left > 0 {
+      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
+      if count > 0 {
+        for byte in chunk[..<count] where byte == UInt8(ascii: "\n") { left -= 1 }
+      } else if count < 0, errno == EAGAIN {
+        poll(POLLIN)
+      } else {
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Waits without reading until the server closes the connection.
+  func wait() {
+    while true {
+      var descriptor = pollfd(fd: socket.descriptor, events: 0, revents: 0)
+      if Glibc.poll(&descriptor, 1, 100) > 0 { return }
+    }
+  }
+
+  private func poll(_ events: Int32) {
+    var descriptor = pollfd(fd: socket.descriptor, events: Int16(events), revents: 0)
+    _ = Glibc.poll(&descriptor, 1, 100)
+  }
+}
