@@ -15,6 +15,8 @@ EDITOR = ".inspector textarea"
 def check_a_wrong_token_is_refused_and_the_right_one_stays_until_signing_out(stage):
     browser = stage.first
     browser.open("/console/")
+    browser.script("sessionStorage.clear()")
+    browser.driver.refresh()
     browser.fill("main input", "a-wrong-token-of-some-length")
     browser.press(Keys.ENTER)
     browser.find(".notice.error")

@@ -3,8 +3,10 @@
 type Line = import("/shared/line.js").Line;
 type Subscription = import("/shared/subscription.js").Subscription;
 type Place = import("/console/tree.js").Place;
+type Inspector = import("/console/inspector.js").Inspector;
 type Timer = ReturnType<typeof setTimeout> | undefined;
 type Attributes = Record<string, any>;
+type Reader = { uid: string, username: string, token: string };
 
 /** The element for a name such as "p.hint". */
 type ElementNamed<Name extends string> = Name extends `${infer Tag}.${string}` ? ElementNamed<Tag>
@@ -54,6 +56,23 @@ interface Item {
   data?: any;
 }
 
+/** A step that cannot be undone. */
+interface Question {
+  title: string;
+  text?: string;
+  /** The text of the button that carries it out, and that of the one that does not. */
+  action: string;
+  keep?: string;
+}
+
+/** The receiver of a live list. */
+interface ListListener {
+  /** Called at most once for each frame, with the entries that have left and whether all was read again. */
+  change(change: { left: Map<string, any>, isReset: boolean, isOlder?: boolean }): void;
+  /** Called with the error that ended the subscription. */
+  end(error: any): void;
+}
+
 interface ListOptions {
   /** The list, such as `["POSTS", uid]`. */
   request: string[];
@@ -62,8 +81,8 @@ interface ListOptions {
   item(key: string, data: any): Item;
   /** Stands for a list without entries. */
   empty(): Element;
-  /** Such as "post" and "posts". */
-  nouns: [string, string];
+  /** Such as "post". */
+  noun: string;
   /** The request that watches one entry behind the live window. */
   follow?(key: string): any[];
   /** Called with the first entry after each change. */

@@ -1,30 +1,23 @@
-import { h } from "/shared/dom.js";
+// The page: its views by path, and the header that they share.
+import { byId, clear, h } from "/shared/elements.js";
 import { account, signIn, signUp } from "./account.js";
 import { edit, write } from "./editor.js";
 import { mine, missing, person, recent, top } from "./lists.js";
 import { startNotices } from "./notices.js";
 import { avatar } from "./people.js";
 import { post } from "./post-view.js";
-import { router } from "./router.js";
-import { line, session } from "./session.js";
+import * as router from "./router.js";
+import { session } from "./session.js";
 
-// The page: its views by path, and the header that they share.
-
-/** Shows the reader in the header. */
 function showReader() {
   const { user } = session;
-  const label = `Account of ${user?.username}`;
-  const parts = user ? [
-    h("a.button", { href: "/write" }, "Write"),
-    h("a.me", { href: "/account", "aria-label": label }, avatar(user.uid, user.username)),
-  ] : [
-    h("a.button.quiet", { href: "/signin" }, "Sign in"),
-    h("a.button.wide", { href: "/signup" }, "Sign up"),
-  ];
-  document.getElementById("person")?.replaceChildren(...parts);
+  const link = (name, href, ...parts) => h(name, { href }, parts);
+  clear(byId("person"), user ? [
+    link("a.button", "/write", "Write"),
+    link("a.me", "/account", { "aria-label": `Account of ${user.username}` }, avatar(user.uid, user.username)),
+  ] : [link("a.button.quiet", "/signin", "Sign in"), link("a.button.wide", "/signup", "Sign up")]);
 }
 
-/** Marks the link to the present view. */
 function markPresent() {
   for (const link of document.querySelectorAll("header.top nav a")) {
     const path = link.getAttribute("href") ?? "";
@@ -33,14 +26,12 @@ function markPresent() {
   }
 }
 
-line.open();
-startNotices();
-showReader();
-session.addEventListener("change", () => {
+session.start(() => {
   showReader();
   router.renew();
 });
-router.onchange = markPresent;
+startNotices();
+showReader();
 router.start({
   "/": recent,
   "/top": top,
@@ -55,4 +46,4 @@ router.start({
   "/signup": signUp,
   "/account": account,
   ".*": missing,
-});
+}, markPresent);

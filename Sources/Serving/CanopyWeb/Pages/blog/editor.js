@@ -1,55 +1,49 @@
-import { button, field, form, submit } from "/shared/controls.js";
-import { h } from "/shared/dom.js";
-import { dropDrafts, keepDraft } from "./drafts.js";
-import { router } from "./router.js";
+// The views that write and change a post, and the drafts of all texts.
+import { keep } from "/shared/basics.js";
+import { button, field, form, h, submit } from "/shared/elements.js";
+import * as router from "./router.js";
 import { line, session } from "./session.js";
-import { failed, heading, signedOut, skeletons } from "./states.js";
+import { failed, forMembers, page, skeletons } from "./states.js";
 
 const hint = "An empty line begins a new paragraph. What you type is kept in this browser until you publish it.";
 
-/** The view that writes a post. */
-export function write() {
-  if (!session.user) return signedOut("Write a post");
-  const editor = postForm("write", { title: "", body: "" }, "Publish", async (title, body) => {
+/** Fills fields with their drafts, and keeps these at each change. Returns a function that drops them. Two readers
+ * who share a browser do not see each other's. @param {string} name @param {...any} fields */
+export function keepDrafts(name, ...fields) {
+  const place = (field) => `canopy.draft.${session.user?.uid ?? ""}.${name}.${field.id}`;
+  for (const field of fields) {
+    field.value = localStorage.getItem(place(field)) ?? field.value;
+    field.addEventListener("input", () => keep(localStorage, place(field), field.value));
+  }
+  return () => fields.forEach((field) => localStorage.removeItem(place(field)));
+}
+
+export const write = forMembers("Write a post", () => page("Write a post",
+  postForm("write", { title: "", body: "" }, "Publish", async (title, body) => {
     const { id } = await line.write("POST", title, body);
     return `/post/${id}`;
-  });
-  return { title: "Write a post", content: h("section", heading("Write a post"), editor) };
-}
+  })));
 
-/** The view that changes a post of the reader. @param {string} id */
-export function edit(id) {
-  if (!session.user) return signedOut("Edit the post");
+export const edit = forMembers("Edit the post", (_, id) => {
   const place = h("div", skeletons(1));
   const path = `/post/${encodeURIComponent(id)}`;
-  const save = async (title, body) => {
-    await line.write("EDIT", id, title, body);
-    return path;
-  };
-  line.read("SHOW", id).then(
-    (post) => place.replaceChildren(postForm(`edit.${id}`, post, "Save", save, path)),
-    (error) => place.replaceChildren(failed(error)));
-  return { title: "Edit the post", content: h("section", heading("Edit the post"), place) };
-}
+  const save = (title, body) => line.write("EDIT", id, title, body).then(() => path);
+  const show = (post) => place.replaceChildren(postForm(`edit.${id}`, post, "Save", save, path));
+  line.read("SHOW", id).then(show, (error) => place.replaceChildren(failed(error)));
+  return page("Edit the post", place);
+});
 
-/**
- * @param {string} draft
- * @param {{ title: string, body: string }} post
- * @param {string} action
+/** @param {string} draft @param {{ title: string, body: string }} post @param {string} action
  * @param {(title: string, body: string) => Promise<string>} send returns the path to go to
- * @param {string} [origin] the path to go to without sending
- */
+ * @param {string} [origin] the path to go to without sending */
 function postForm(draft, post, action, send, origin) {
-  const plain = { required: true, dir: "auto" };
-  const attributes = { id: "title", name: "title", maxlength: 200, autocomplete: "off", ...plain };
-  const title = h("input", attributes);
-  const body = h("textarea", { id: "body", name: "body", rows: 12, ...plain });
-  title.value = post.title;
-  body.value = post.body;
-  keepDraft(title, `${draft}.title`);
-  keepDraft(body, `${draft}.body`);
+  const plain = { required: true, dir: "auto", autocomplete: "off" };
+  const title = h("input", { id: "title", name: "title", maxlength: 200 }, plain);
+  const body = h("textarea", { id: "body", name: "body", rows: 12 }, plain);
+  [title.value, body.value] = [post.title, post.body];
+  const dropDrafts = keepDrafts(draft, title, body);
   const leave = (path) => {
-    dropDrafts(`${draft}.title`, `${draft}.body`);
+    dropDrafts();
     router.go(path, { replace: true });
   };
   return form("", async () => leave(await send(title.value, body.value)),

@@ -1,4 +1,5 @@
-import { arrange, clear, h } from "/shared/dom.js";
+import { plural } from "/shared/basics.js";
+import { arrange, button, clear, h } from "/shared/elements.js";
 import { announce } from "./notices.js";
 import { PagedList } from "./paged-list.js";
 import { line } from "./session.js";
@@ -7,31 +8,22 @@ import { failed, skeletons } from "./states.js";
 /** The distance from its beginning, in pixels, up to which a list counts as being read from there. */
 const topMax = 120;
 /** The most new entries that slide in together, and the pause in which more of them gather. */
-const slidesMax = 3;
-const gatherMilliseconds = 500;
+const [slidesMax, gatherMilliseconds] = [3, 500];
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
-/**
- * A list that changes while it is read.
- *
- * Counts change in place. New entries slide in if the reader is at the beginning; otherwise they wait
- * behind a button, so that the text under the reader's eyes does not move.
- */
+/** A list that changes while it is read. Counts change in place. New entries slide in if the reader is at the
+ * beginning; otherwise they wait behind a button, so that the text under the reader's eyes does not move. */
 export class ListView {
   #options;
   #list;
-  /** @type {Map<string, Item>} the entries that are shown */
-  #items = new Map();
-  /** @type {Map<string, Subscription>} those of entries behind the live window */
-  #followed = new Map();
-  /** @type {Set<Element>} */
-  #visible = new Set();
+  /** @type {Map<string, Item>} the entries that are shown */ #items = new Map();
+  /** @type {Map<string, Subscription>} those of entries behind the live window */ #followed = new Map();
+  /** @type {Set<Element>} */ #visible = new Set();
   #state = "loading";
-  /** @type {Timer} the time at which gathered entries are shown */
-  #gathering;
+  /** @type {Timer} the time at which gathered entries are shown */ #gathering;
   #ol = h("ol.list");
   #foot = h("div.list-foot", skeletons(3));
-  #fresh = h("button.button.fresh", { type: "button", hidden: true, onclick: () => this.#showFresh() });
+  #fresh = button("", () => this.#showFresh(), { class: "button fresh", hidden: true });
   #seen = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
       this.#visible[isIntersecting ? "add" : "delete"](target);
@@ -39,32 +31,26 @@ export class ListView {
     }
   });
   #begin = new IntersectionObserver(([entry]) => entry.isIntersecting && this.show());
-  #end = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#more(), {
-    rootMargin: "800px",
-  });
+  #end = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#more(), { rootMargin: "800px" });
 
-  /** @param {ListOptions} options */
-  constructor(options) {
+  constructor(/** @type {ListOptions} */ options) {
     this.#options = options;
     const begin = h("div");
     this.#begin.observe(begin);
     this.content = h("div.list-view", this.#fresh, begin, this.#ol, this.#foot);
-    this.#list = new PagedList(options.request, options.isBefore);
-    this.#list.addEventListener("change", ({ detail }) => this.#change(detail));
-    this.#list.addEventListener("end", ({ detail }) => this.#become("ended", failed(detail)));
+    this.#list = new PagedList(options, {
+      change: (change) => this.#change(change), end: (error) => this.#become("ended", failed(error)),
+    });
   }
 
   close() {
-    this.#list.close();
     clearTimeout(this.#gathering);
     for (const observer of [this.#seen, this.#begin, this.#end]) observer.disconnect();
-    for (const subscription of this.#followed.values()) subscription.close();
+    for (const subscription of [this.#list, ...this.#followed.values()]) subscription.close();
   }
 
   /** The view, or the beginning of the list, is on the screen again. */
-  show() {
-    if (this.#list.isLoaded) this.#change({ isDue: true });
-  }
+  show() { if (this.#list.isLoaded) this.#change({ isDue: true }); }
 
   /** `isDue`: whether entries that have gathered are shown now. */
   #change({ isReset = false, isOlder = false, isDue = false }) {
@@ -85,7 +71,7 @@ export class ListView {
         this.#arrange(!isFirst && !isReset && !isOlder);
       } else this.#gathering ??= setTimeout(() => this.show(), gatherMilliseconds);
       if (!isFirst && !isOlder && added.length === 1) {
-        announce(`New ${this.#options.nouns[0]} by ${list.get(added[0])?.author}`);
+        announce(`New ${this.#options.noun} by ${list.get(added[0])?.author}`);
       }
     }
     this.#showEnd();
@@ -93,20 +79,13 @@ export class ListView {
     if (list.allKeys.length > 0) this.#options.onchange?.(list.get(list.allKeys[0]));
   }
 
-  /** Shows the entries as the list has them. */
   #arrange(isAnimated) {
     clearTimeout(this.#gathering);
     this.#gathering = undefined;
     const keys = this.#list.allKeys;
     const places = isAnimated && !calm.matches ? this.#places() : null;
     const present = new Set(keys);
-    for (const [key, { element }] of this.#items) {
-      if (present.has(key)) continue;
-      this.#seen.unobserve(element);
-      this.#visible.delete(element);
-      this.#follow(element);
-      this.#items.delete(key);
-    }
+    for (const key of this.#items.keys()) if (!present.has(key)) this.#items.delete(key);
     arrange(this.#ol, keys.map((key) => this.#element(key)));
     this.#fresh.hidden = true;
     if (places) this.#slide(places);
@@ -118,9 +97,8 @@ export class ListView {
     const count = keys.slice(0, last + 1).filter((key) => !this.#items.has(key)).length;
     this.#ol.append(...keys.slice(last + 1).map((key) => this.#element(key)));
     this.#fresh.hidden = count === 0;
-    const [one, many] = this.#options.nouns;
-    const text = count === 1 ? `1 new ${one}` : `${count} new ${many}`;
-    this.#fresh.textContent = this.#list.isTorn ? `Many new ${many}` : text;
+    const { noun } = this.#options;
+    this.#fresh.textContent = this.#list.isTorn ? `Many new ${noun}s` : plural(count, `new ${noun}`);
   }
 
   #showFresh() {
@@ -142,15 +120,10 @@ export class ListView {
     return item.element;
   }
 
-  /** Returns the places of the entries on the screen. */
   #places() {
-    const places = new Map();
-    for (const element of this.#ol.children) {
-      const { top } = element.getBoundingClientRect();
-      if (top > innerHeight) break;
-      places.set(element, top);
-    }
-    return places;
+    const top = (element) => element.getBoundingClientRect().top;
+    const visible = [...this.#ol.children].filter((element) => top(element) <= innerHeight);
+    return new Map(visible.map((element) => [element, top(element)]));
   }
 
   /** Has the entries glide from their old places to the new ones. */
@@ -170,46 +143,38 @@ export class ListView {
     const isNeeded = this.#visible.has(target) && !this.#list.isLive(key);
     const request = isNeeded && this.#options.follow?.(key);
     const subscription = this.#followed.get(key);
-    if (!request) {
+    if (request && !subscription) {
+      const change = ({ events }) => this.#list.update(key, events.at(-1)?.data);
+      this.#followed.set(key, line.subscribe(request, { change, end: () => this.#list.update(key, null) }));
+    } else if (!request) {
       subscription?.close();
       this.#followed.delete(key);
-    } else if (!subscription) {
-      const change = ({ events }) => this.#list.update(key, events.at(-1)?.data);
-      const end = () => this.#list.update(key, null);
-      this.#followed.set(key, line.subscribe(request, { change, end }));
     }
   }
 
-  async #more() {
-    if (this.#state !== "idle") return;
-    this.#become("fetching", ...skeletons(1));
+  async #more(from = "idle") {
+    if (this.#state !== from) return;
+    this.#become("fetching", skeletons(1));
     try {
       await this.#list.more();
       this.#state = "idle";
       this.#showEnd();
     } catch (error) {
-      const retry = () => {
-        this.#state = "idle";
-        this.#more();
-      };
-      this.#become("failed", failed(error, retry));
+      this.#become("failed", failed(error, () => this.#more("failed")));
     }
   }
 
   #showEnd() {
-    if (this.#state === "loading") this.#state = "idle";
-    if (this.#state !== "idle") return;
+    if (!["loading", "idle"].includes(this.#state)) return;
     this.#end.disconnect();
-    const finished = h("p.finished", `No more ${this.#options.nouns[1]}`);
-    if (!this.#list.hasMore) {
-      return this.#become("idle", this.#items.size === 0 ? this.#options.empty() : finished);
-    }
-    this.#become("idle", ...skeletons(1));
+    const { noun, empty } = this.#options;
+    const finished = () => this.#items.size === 0 ? empty() : h("p.finished", `No more ${noun}s`);
+    this.#become("idle", this.#list.hasMore ? skeletons(1) : finished());
     // An observer reports the first state, too: a page that is shorter than the screen fetches the next.
-    this.#end.observe(this.#foot);
+    if (this.#list.hasMore) this.#end.observe(this.#foot);
   }
 
-  #become(state, ...foot) {
+  #become(state, foot) {
     this.#state = state;
     clear(this.#foot, foot);
   }

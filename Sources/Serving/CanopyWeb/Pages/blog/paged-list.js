@@ -1,49 +1,29 @@
 import { LiveList } from "/shared/live-list.js";
 import { line } from "./session.js";
 
-const windowSize = 20;
-const pageSize = 20;
+const [windowSize, pageSize] = [20, 20];
 /** The entries of the tail that are kept while the reader is at the beginning, and at most. */
-const tailKept = 20;
-const tailMax = 400;
+const [tailKept, tailMax] = [20, 400];
 
-/**
- * The entries of a list of the blog, newest or most starred first: a live window at the beginning, and
- * behind it the tail, which is fetched page by page with `before`.
- *
- * Events: `change` (`isReset`: all was read again; `isOlder`: a page was fetched), and `end`.
- */
+/** The entries of a list of the blog, newest or most starred first: a live window at the beginning, and behind it the
+ * tail, which is fetched page by page with `before`. A change is also reported when a page was fetched: `isOlder`. */
 export class PagedList extends LiveList {
-  /** Whether there may be more entries behind the last. */
-  hasMore = true;
-  /** Whether entries between the window and the tail were dropped, because they were too many. */
-  isTorn = false;
-  /** @type {Map<string, any>} the entries behind the window, in order */
-  #tail = new Map();
-  #request;
-  #isBefore;
+  hasMore = true; // Whether there may be more entries behind the last.
+  isTorn = false; // Whether entries between the window and the tail were dropped, because they were too many.
+  /** @type {Map<string, any>} the entries behind the window, in order */ #tail = new Map();
+  #options;
 
-  /** @param {string[]} request @param {(a: [string, any], b: [string, any]) => boolean} isBefore the order */
-  constructor(request, isBefore) {
-    super(line, ["WATCH", ...request, { limit: windowSize }]);
-    this.#request = request;
-    this.#isBefore = isBefore;
+  constructor(/** @type {ListOptions} */ options, /** @type {ListListener} */ listener) {
+    super(line, ["WATCH", ...options.request, { limit: windowSize }], listener);
+    this.#options = options;
   }
 
   /** The keys in the order in which they are shown. Those of the window alone are `keys`. */
-  get allKeys() {
-    return [...this.keys.toReversed(), ...this.#tail.keys()];
-  }
-
-  /** @param {string} key */
-  get(key) {
-    return super.get(key) ?? this.#tail.get(key);
-  }
+  get allKeys() { return [...this.keys.toReversed(), ...this.#tail.keys()]; }
+  get(/** @type {string} */ key) { return super.get(key) ?? this.#tail.get(key); }
 
   /** Whether the server sends the changes of an entry by itself. @param {string} key */
-  isLive(key) {
-    return super.get(key) !== undefined;
-  }
+  isLive(key) { return super.get(key) !== undefined; }
 
   /** Replaces an entry of the tail, or removes it. @param {string} key @param {any} data */
   update(key, data) {
@@ -53,10 +33,9 @@ export class PagedList extends LiveList {
     super.report({});
   }
 
-  /** Fetches the next page. */
   async more() {
     const before = this.allKeys.at(-1);
-    const [list, ...parts] = this.#request;
+    const [list, ...parts] = this.#options.request;
     const page = await line.read(list, ...parts, { limit: pageSize, ...(before && { before }) });
     // Entries that do not fit into one reply are behind a cursor, which has no author.
     const entries = page.filter((entry) => entry.uid !== undefined);
@@ -73,17 +52,17 @@ export class PagedList extends LiveList {
     if (keys.length > 0) this.hasMore = true;
   }
 
-  /** Moves the entries that others pushed out of the window to the tail. */
+  /** Moves the entries that others pushed out of the window to the tail. All others that leave it were deleted. */
   report({ left, isReset }) {
     const { keys } = this;
+    const { isBefore } = this.#options;
     for (const key of keys) this.#tail.delete(key);
     const isFull = keys.length === windowSize;
     if (isReset && this.#tail.size === 0) this.hasMore = isFull;
-    // All others that leave the window were deleted.
     /** @type {[string, any]} */
     const last = [keys[0], super.get(keys[0])];
-    const fallen = [...left].filter((entry) => isFull && this.#isBefore(last, entry));
-    fallen.sort((a, b) => (this.#isBefore(a, b) ? -1 : 1));
+    const fallen = [...left].filter((entry) => isFull && isBefore(last, entry));
+    fallen.sort((a, b) => (isBefore(a, b) ? -1 : 1));
     this.isTorn ||= fallen.length > 0 && this.#tail.size > tailMax;
     if (fallen.length > 0 && !this.isTorn) {
       this.hasMore ||= this.#tail.size === 0;

@@ -1,4 +1,4 @@
-import { h } from "/shared/dom.js";
+import { h } from "/shared/elements.js";
 
 /** @type {[Intl.RelativeTimeFormatUnit, number][]} */
 const units = [["minute", 60], ["hour", 3600], ["day", 86_400]];
@@ -19,9 +19,8 @@ export function avatar(uid, name) {
 /** Shows the author and the time of a text, if that is another author. @param {Element} place */
 export function byline(place, { uid, author, createdAt }) {
   if (place.querySelector("bdi")?.textContent === author) return;
-  const href = `/user/${encodeURIComponent(uid)}`;
-  place.replaceChildren(h("div.byline",
-    h("a.author", { href }, avatar(uid, author), h("bdi", author)), moment(createdAt)));
+  const link = h("a.author", { href: `/user/${encodeURIComponent(uid)}` }, avatar(uid, author), h("bdi", author));
+  place.replaceChildren(h("div.byline", link, moment(createdAt)));
 }
 
 /** Returns a time, as the distance to the present if it is near. */

@@ -1,59 +1,52 @@
-import { h, icon, setText } from "/shared/dom.js";
+import { plural } from "/shared/basics.js";
+import { h, icon, setText } from "/shared/elements.js";
 import { report } from "./notices.js";
-import { router } from "./router.js";
+import * as router from "./router.js";
 import { line, session } from "./session.js";
 
-const star = "M12 3.600l2.500 5.300 5.800.700-4.300 4 1.100 5.700L12 16.500l-5.100 2.800 1.100-5.700"
-  + "-4.300-4 5.800-.700z";
+const star = "M12 3.6l2.5 5.3 5.8.7-4.3 4 1.1 5.7L12 16.5l-5.1 2.8 1.1-5.7-4.3-4 5.8-.7z";
 
-/** A star with its count. It changes at once, and changes back if the server refuses. */
-export class StarButton {
-  /** @type {any} the post as the server has it */
-  #post = null;
-  #isStarred = false;
-  /** @type {boolean | null} the reader's wish, while the server has not confirmed it */
-  #wish = null;
-  #count = h("span.count");
-  #id;
+/** The star of a post with its count. It changes at once, and back if the server refuses. @param {string} id */
+export function starButton(id) {
+  /** @type {any} the post as the server has it */ let post = null;
+  let isStarred = false;
+  /** @type {boolean | null} the reader's choice, while the server has not confirmed it */ let choice = null;
+  const number = h("span.count");
+  const element = h("button.star", { type: "button", onclick: toggle }, icon(star), number);
 
-  /** @param {string} id of the post */
-  constructor(id) {
-    this.#id = id;
-    const attributes = { type: "button", onclick: () => this.#toggle() };
-    this.element = h("button.star", attributes, icon(star), this.#count);
+  function update(data) {
+    post = data;
+    isStarred = session.user !== null && post.stars?.[session.user.uid] === true;
+    show();
   }
 
-  set post(post) {
-    this.#post = post;
-    this.#isStarred = session.user !== null && post.stars?.[session.user.uid] === true;
-    this.#show();
+  function show() {
+    const isShown = choice ?? isStarred;
+    const count = post.starCount + Number(isShown) - Number(isStarred);
+    setText(number, String(count));
+    element.ariaPressed = String(isShown);
+    element.ariaLabel = `Star “${post.title}”, ${plural(count, "star")}`;
   }
 
-  #show() {
-    const isStarred = this.#wish ?? this.#isStarred;
-    const count = this.#post.starCount + Number(isStarred) - Number(this.#isStarred);
-    setText(this.#count, String(count));
-    this.element.ariaPressed = String(isStarred);
-    this.element.ariaLabel = `Star “${this.#post.title}”, ${count} ${count === 1 ? "star" : "stars"}`;
-  }
-
-  async #toggle() {
+  async function toggle() {
     if (!session.user) return router.go("/signin");
-    const isWaiting = this.#wish !== null;
-    this.#wish = !(this.#wish ?? this.#isStarred);
-    this.#show();
+    const isWaiting = choice !== null;
+    choice = !(choice ?? isStarred);
+    show();
     if (isWaiting) return;
     try {
       // STAR toggles. Another page may have starred the post already, so a second one may be needed.
-      for (let attempt = 0; attempt < 3 && this.#wish !== this.#isStarred; attempt++) {
-        const { starred, starCount } = await line.write("STAR", this.#id);
-        this.#post = { ...this.#post, starCount };
-        this.#isStarred = starred;
+      for (let attempt = 0; attempt < 3 && choice !== isStarred; attempt++) {
+        const { starred, starCount } = await line.write("STAR", id);
+        post = { ...post, starCount };
+        isStarred = starred;
       }
     } catch (error) {
       report(error);
     }
-    this.#wish = null;
-    this.#show();
+    choice = null;
+    show();
   }
+
+  return { element, update };
 }

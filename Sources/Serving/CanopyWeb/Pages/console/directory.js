@@ -1,26 +1,19 @@
 // A table of entries in pages, with the details of the selected one: the frame of People and Clients.
-import { button } from "/shared/controls.js";
-import { clear, h, keyed, setText } from "/shared/dom.js";
-import { plural } from "./format.js";
-import { sentence } from "./messages.js";
-import { table, update } from "./parts.js";
+import { plural } from "/shared/basics.js";
+import { button, clear, h, keyed, link, setText } from "/shared/elements.js";
+import { sentence, table, update } from "./parts.js";
 
 export class Directory {
-  /** @type {any} the key of the selected entry */
-  selected;
-  /** @type {any[]} */
-  #entries = [];
-  /** @type {any} the cursor of the next page */
-  #after;
+  /** @type {any} the key of the selected entry */ selected;
+  #entries = /** @type {any[]} */ ([]);
+  /** @type {any} the cursor of the next page */ #after;
   #round = 0;
-  /** @type {any} the state of the details that are shown */
-  #shown;
+  /** @type {any} the state of the details that are shown */ #shown;
   #body = h("tbody");
   #foot = h("div.foot", { role: "status" });
   #rows = keyed(this.#body, (key, entry) => this.#row(key, entry));
 
-  /** @param {DirectoryOptions} options */
-  constructor(options) {
+  constructor(/** @type {DirectoryOptions} */ options) {
     this.options = options;
     const { noun, heads } = options;
     const hint = h("p.hint", `Select ${/^[aeiou]/.test(noun) ? "an" : "a"} ${noun}.`);
@@ -29,7 +22,6 @@ export class Directory {
     this.element = h("div.columns", panel, this.detail);
   }
 
-  /** Forgets the entries, and reads the first page of others. */
   restart() {
     this.#entries = [];
     return this.load();
@@ -53,28 +45,24 @@ export class Directory {
       const more = after && button("Show more", () => this.load(true));
       this.#note(`${note || plural(entries.length, this.options.noun)} `, more);
     } catch (error) {
-      const retry = button("Try again", () => this.load(isMore), { class: "link" });
-      if (mine === this.#round) this.#note(`${sentence(error)} `, retry);
+      if (mine === this.#round) this.#note(`${sentence(error)} `, link("Try again", () => this.load(isMore)));
     }
   }
 
-  #show() {
-    this.#rows(this.#entries.map((entry) => [this.options.describe(entry).key, entry]));
-  }
+  #show() { this.#rows(this.#entries.map((entry) => [this.options.describe(entry).key, entry])); }
 
   /** A note that stays keeps the focus in it. */
   #note(text, action) {
-    const isSame = this.#foot.textContent === text + (action ? action.textContent : "");
-    if (!isSame) clear(this.#foot, text, action);
+    if (this.#foot.textContent !== text + (action?.textContent ?? "")) clear(this.#foot, text, action);
   }
 
   #row(key, entry) {
     const { note, cells } = this.options.describe(entry);
-    const link = button("", () => this.select(key), { class: "link" });
-    const row = h("tr", h("th", { scope: "row" }, link, note), cells.map(() => h("td")));
+    const name = link("", () => this.select(key));
+    const row = h("tr", h("th", { scope: "row" }, name, note), cells.map(() => h("td")));
     const show = (entry) => {
-      const { name, cells, calm } = this.options.describe(entry);
-      setText(link, name);
+      const { name: text, cells, calm } = this.options.describe(entry);
+      setText(name, text);
       cells.forEach((cell, index) => (index === calm ? setText : update)(row.cells[index + 1], cell));
       row.ariaSelected = String(key === this.selected);
     };
@@ -89,17 +77,16 @@ export class Directory {
     try {
       const { entry, title, parts, state } = await this.options.detail(key);
       if (this.selected !== key) return;
-      const isOf = (it) => this.options.describe(it).key === key;
-      this.#entries = this.#entries.map((it) => (isOf(it) ? entry : it));
+      this.#entries = this.#entries.map((it) => (this.options.describe(it).key === key ? entry : it));
       this.#show();
       // Unchanged details are not drawn again, so that a text in them can be selected.
       if (isQuiet && state === this.#shown) return;
       const held = detail.contains(document.activeElement) && document.activeElement?.tagName;
       this.#shown = state;
-      clear(detail, h("h2", { tabindex: -1 }, title), parts);
-      const target = (isQuiet && held === "BUTTON" && detail.querySelector("button"))
-        || detail.querySelector("h2");
-      if (held || !isQuiet) target?.focus();
+      const heading = h("h2", { tabindex: -1 }, title);
+      clear(detail, heading, parts);
+      const target = (isQuiet && held === "BUTTON" && detail.querySelector("button")) || heading;
+      if (held || !isQuiet) target.focus();
     } catch (error) {
       if (this.selected !== key) return;
       this.selected = undefined;

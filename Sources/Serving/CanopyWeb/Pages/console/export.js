@@ -1,35 +1,31 @@
 // The export of a subtree as a file, in pages, so that its size is bounded by the browser alone.
-import { isInexact, plural } from "./format.js";
+import { plural } from "/shared/basics.js";
+import { h } from "/shared/elements.js";
+import { isInexact } from "./format.js";
 
 const pageSize = 500;
 
-/**
- * Reads everything at a path, and has the browser save it. The pages are of different moments if somebody
- * writes meanwhile.
- * @param {Line} line @param {string} path @param {(text: string) => void} report
- */
+/** Reads everything at a path, and has the browser save it. The pages are of different moments if somebody writes
+ * meanwhile. @param {Line} line @param {string} path @param {(text: string) => void} report */
 export async function download(line, path, report) {
-  const parts = [];
+  const members = [];
   let done = 0;
-  /** @type {any} */
-  let reply = { count: 0, children: [], more: true };
+  /** @type {any} */ let reply = { count: 0, children: [], more: true };
   while (reply.more) {
     const after = reply.children.at(-1)?.key;
     reply = await line.read("KEYS", path, { limit: pageSize, ...(after && { after }) });
     const keys = reply.children.map(({ key }) => key);
-    if (keys.length > 0) parts.push(...(await read(line, path, keys)));
+    if (keys.length > 0) members.push(...(await read(line, path, keys)));
     done += keys.length;
     report(`Exporting: ${plural(done, "child", "children")} of ${reply.count} …`);
   }
-  const value = done > 0 ? [] : [encode(await line.read("GET", path, { export: true })), "\n"];
-  const members = parts.flatMap((part, index) => [index === 0 ? "{\n" : ",\n", part]);
-  const content = new Blob([...members, ...(done > 0 ? ["\n}\n"] : value)], { type: "application/json" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = `${path.split("/").filter(Boolean).join("-") || "everything"}.json`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  report(`Exported ${link.download}.`);
+  const parts = done > 0 ? ["{", ...members.flatMap((member, index) => [index === 0 ? "\n" : ",\n", member]), "\n}\n"]
+    : [encode(await line.read("GET", path, { export: true })), "\n"];
+  const href = URL.createObjectURL(new Blob(parts, { type: "application/json" }));
+  const name = `${path.split("/").filter(Boolean).join("-") || "everything"}.json`;
+  h("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+  report(`Exported ${name}.`);
 }
 
 /** Returns the members of successive children. They are read in halves if they are too large for a reply. */

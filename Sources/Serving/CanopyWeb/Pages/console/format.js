@@ -1,34 +1,25 @@
-// Numbers, times, values and paths as short texts.
+// Amounts, times, values and paths as short texts.
+import { attempted, count } from "/shared/basics.js";
 
-const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
-const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/** @param {number} value */
-export const count = (value) => (Math.abs(value) >= 100 ? whole : number).format(value);
-/** @param {number} value @param {string} one @param {string} many */
-export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
-
-/** @param {number} bytes */
-export function size(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+export function size(/** @type {number} */ bytes) {
   const unit = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
   return `${count(bytes / 1024 ** unit)} ${units[unit]}`;
 }
 
-/** @param {number} seconds */
-export function duration(seconds) {
+export function duration(/** @type {number} */ seconds) {
+  const whole = (length) => count(Math.round(seconds / length));
   if (seconds < 0.001) return `${count(seconds * 1e6)} µs`;
   if (seconds < 1) return `${count(seconds * 1e3)} ms`;
   if (seconds < 90) return `${count(seconds)} s`;
-  if (seconds < 5400) return `${whole.format(seconds / 60)} min`;
-  return seconds < 129_600 ? `${whole.format(seconds / 3600)} h` : `${whole.format(seconds / 86_400)} days`;
+  if (seconds < 5400) return `${whole(60)} min`;
+  return seconds < 129_600 ? `${whole(3600)} h` : `${whole(86_400)} days`;
 }
 
 /** A time since 1970, in UTC, to the minute or the second. */
-export function time(milliseconds, hasSeconds = false) {
-  if (!milliseconds) return "–";
-  return new Date(milliseconds).toISOString().slice(0, hasSeconds ? 19 : 16).replace("T", " ");
-}
+export const time = (milliseconds, hasSeconds = false) => !milliseconds ? "–"
+  : new Date(milliseconds).toISOString().slice(0, hasSeconds ? 19 : 16).replace("T", " ");
 
 /** The path of a child. @param {string} path @param {string} key */
 export const below = (path, key) => (path === "/" ? `/${key}` : `${path}/${key}`);
@@ -38,6 +29,8 @@ export const above = (path) => path.slice(0, path.lastIndexOf("/")) || "/";
 export const normalPath = (text) => "/" + text.split("/").filter(Boolean).join("/");
 /** Whether a path is another or below it. @param {string} path @param {string} other */
 export const isWithin = (path, other) => path === other || path.startsWith(below(other, ""));
+/** Whether a path is another, below it or above it. @param {string} path @param {string} other */
+export const isOnWay = (path, other) => isWithin(path, other) || isWithin(other, path);
 
 /** Whether a value has an integer that the page cannot hold exactly, and would change. */
 export function isInexact(value) {
@@ -45,23 +38,14 @@ export function isInexact(value) {
   return value !== null && typeof value === "object" && Object.values(value).some(isInexact);
 }
 
-/** Whether a child has children itself. @param {Child} child */
-export const isBranch = (child) => child.children !== undefined;
+export const isBranch = (/** @type {Child} */ child) => child.children !== undefined;
 
 /** The value of a leaf, or the number of children of a branch, on one line. @param {Child} child */
-export function summary(child) {
-  if (isBranch(child)) return count(child.children ?? 0);
-  return short(child.value) + (child.bytes ? ` … ${size(child.bytes)}` : "");
-}
+export const summary = (child) => isBranch(child) ? count(child.children ?? 0)
+  : short(child.value) + (child.bytes ? ` … ${size(child.bytes)}` : "");
 
 /** A value that a person typed: JSON, or else a text. @param {string} typed */
-export function parsed(typed) {
-  try {
-    return JSON.parse(typed);
-  } catch {
-    return typed;
-  }
-}
+export const parsed = (typed) => attempted(() => JSON.parse(typed), typed);
 
 /** A value as JSON on one line, cut off. @param {any} value */
 export function short(value, lengthMax = 200) {

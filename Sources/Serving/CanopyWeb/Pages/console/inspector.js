@@ -1,21 +1,16 @@
 // The selected location: its whole value, and the actions on it.
-import { button, confirmed, field, form, submit } from "/shared/controls.js";
-import { clear, h } from "/shared/dom.js";
+import { gathered, plural } from "/shared/basics.js";
+import { button, clear, field, form, h, plain, submit } from "/shared/elements.js";
 import { download } from "./export.js";
-import { below, isBranch, isWithin, plural, short, size } from "./format.js";
-import { attempt, say, sentence } from "./messages.js";
-import { flash } from "./parts.js";
+import { below, isBranch, isOnWay, short, size } from "./format.js";
+import { attempt, flash, say, sentence } from "./parts.js";
 import { ValueField } from "./value-field.js";
 
-/** Shows one place of the tree. */
 export class Inspector {
   element = h("section.panel.inspector", { "aria-label": "Selected location" });
-  /** @type {Place | undefined} */
-  #place;
+  /** @type {any} the place, of the class `Place` */ #place;
   #isBranch = false;
-  /** The version of the shown value; empty if none is shown. */
-  #etag = "";
-  #timer = 0;
+  #etag = ""; // The version of the shown value; empty if none is shown.
   #line;
   #open;
   #facts = h("p.hint");
@@ -23,15 +18,12 @@ export class Inspector {
   #save = submit("Save");
   #revert = button("Revert", () => this.#load(true));
   #field = new ValueField("Value", 6);
+  #refresh = gathered(500, () => this.#etag && this.#load());
 
   /** @param {Line} line @param {(path: string) => void} open shows a place alone */
-  constructor(line, open) {
-    this.#line = line;
-    this.#open = open;
-  }
+  constructor(line, open) { [this.#line, this.#open] = [line, open]; }
 
-  /** @param {Place} place */
-  show(place) {
+  show(/** @type {Place} */ place) {
     if (this.#place !== place || this.#isBranch !== isBranch(place.child)) this.#begin(place);
     const { value, children, bytes, priority } = place.child;
     const kinds = { number: "Number", boolean: "True or false", object: "Nothing is stored here" };
@@ -42,18 +34,20 @@ export class Inspector {
   }
 
   /** Reads the value again if a change at a path concerns it. @param {string} path */
-  touch(path) {
-    const place = this.#place;
-    if (!place || !(isWithin(path, place.path) || isWithin(place.path, path))) return;
-    this.#timer ||= setTimeout(() => {
-      this.#timer = 0;
-      if (this.#etag) this.#load();
-    }, 500);
-  }
+  touch(path) { if (this.#place && isOnWay(path, this.#place.path)) this.#refresh(); }
 
   focus() {
     const { element, area } = this.#field;
     (element.isConnected ? area : this.element.querySelector("button"))?.focus();
+  }
+
+  async remove() {
+    const { path, child } = this.#place;
+    if (path === "/") return;
+    const branch = `${plural(child.children ?? 0, "child", "children")} and everything below`;
+    const text = `This removes ${isBranch(child) ? branch : "its value"}. It cannot be undone.`;
+    const question = { title: `Remove ${path}?`, text, action: "Remove" };
+    await attempt(() => this.#line.write("REMOVE", path), `Removed ${path}.`, question);
   }
 
   #begin(place) {
@@ -63,8 +57,8 @@ export class Inspector {
     this.#etag = "";
     this.#note.textContent = "";
     this.#field = new ValueField("Value", this.#isBranch ? 14 : 6, () => this.#edited());
-    const editor = form("stack", () => this.#write(), this.#field.element,
-      h("div.row", this.#save, this.#revert));
+    const buttons = h("div.row", this.#save, this.#revert);
+    const editor = form("stack", () => this.#write(), this.#field.element, buttons);
     const edit = button("Edit as JSON", () => {
       edit.replaceWith(editor);
       this.#load(true).then(() => this.focus());
@@ -81,10 +75,9 @@ export class Inspector {
 
   /** Reads the value. `isForced`: whether to discard what was typed. */
   async #load(isForced = false) {
-    const [place, field] = [this.#place, this.#field];
-    if (!place) return;
+    const field = this.#field;
     try {
-      const { etag, data } = await this.#line.read("GET", place.path, { etag: true, export: true });
+      const { etag, data } = await this.#line.read("GET", this.#place.path, { etag: true, export: true });
       if (field !== this.#field || (etag === this.#etag && !isForced)) return;
       if (field.isEdited && !isForced) {
         const now = short(data, 80);
@@ -100,14 +93,12 @@ export class Inspector {
     }
   }
 
-  #edited() {
-    this.#save.disabled = this.#revert.disabled = !(this.#field.isEdited && this.#etag);
-  }
+  #edited() { this.#save.disabled = this.#revert.disabled = !(this.#field.isEdited && this.#etag); }
 
   /** Writes the value if it is still the one that was read. */
-  async #write() {
-    const { path } = /** @type {Place} */ (this.#place);
-    await attempt(async () => {
+  #write() {
+    const { path } = this.#place;
+    return attempt(async () => {
       const reply = await this.#line.write("CAS", path, this.#etag, this.#field.read());
       if (reply.committed) return this.#load(true).then(() => say(`Saved ${path}.`));
       this.#etag = reply.etag;
@@ -116,28 +107,16 @@ export class Inspector {
     });
   }
 
-  async remove() {
-    const { path, child } = /** @type {Place} */ (this.#place);
-    const extent = isBranch(child)
-      ? `${plural(child.children ?? 0, "child", "children")} and everything below` : "its value";
-    const text = `This removes ${extent}. It cannot be undone.`;
-    if (path === "/" || !(await confirmed({ title: `Remove ${path}?`, text, action: "Remove" }))) return;
-    await attempt(() => this.#line.write("REMOVE", path), `Removed ${path}.`);
-  }
-
   /** A form for a new child. A key that is in use is refused. */
   #adder(path) {
-    const plain = { autocomplete: "off", spellcheck: "false", autocapitalize: "off" };
-    const key = h("input", { ...plain, placeholder: "a new push id" });
+    const key = h("input", plain, { placeholder: "a new push id" });
     const value = new ValueField("Value of the child", 3);
     const add = () => attempt(async () => {
       const name = key.value.trim();
       const data = value.read();
       const reply = name ? await this.#line.write("CAS", below(path, name), "null_etag", data)
         : await this.#line.write("PUSH", path, data);
-      if (reply.committed === false) {
-        throw new Error(`There is a child ${name} already. Select it to edit it.`);
-      }
+      if (reply.committed === false) throw new Error(`There is a child ${name} already. Select it to edit it.`);
       say(`Added ${below(path, name || reply.key)}.`);
       key.value = "";
       value.set("");

@@ -1,35 +1,30 @@
 // The last lines of the log of the server, the newest at the end.
-import { field, select } from "/shared/controls.js";
-import { h } from "/shared/dom.js";
+import { clear, field, h, select } from "/shared/elements.js";
 import { time } from "./format.js";
 
 const linesMax = 300;
-const levels = ["debug", "info", "notice", "warning", "error"];
 
-/** @param {Line} line */
-export function logPanel(line) {
-  const choices = Object.fromEntries(levels.map((name) => [name, name]));
-  const level = select(choices, { onchange: begin });
+export function logPanel(/** @type {Line} */ line) {
+  const level = select(["debug", "info", "notice", "warning", "error"], { onchange: begin });
   level.value = "info";
   const lines = h("ol.log", { tabindex: 0, "aria-label": "Lines of the log" });
   const head = h("div.row", h("h2", "Log"), h("span.space"), field("From level", level));
-  /** @type {number | undefined} */
-  let last;
+  /** @type {number | undefined} */ let last;
 
   function begin() {
     last = undefined;
-    lines.replaceChildren();
+    clear(lines);
     return read();
   }
 
   /** Reads the new lines. It scrolls to the end only if the end is in view. */
   async function read() {
     const asked = level.value;
-    const after = last === undefined ? {} : { after: last };
-    const reply = await line.read("LOG", { level: asked, limit: linesMax, ...after });
+    const options = { level: asked, limit: linesMax, ...(last !== undefined && { after: last }) };
+    const reply = await line.read("LOG", options);
     if (asked !== level.value) return;
     const isAtEnd = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 8;
-    // A server that was started again numbers its lines anew.
+    // A server that was started again numbers its lines from the start.
     if (last !== undefined && reply.last < last) return begin();
     last = reply.last;
     lines.append(...reply.lines.map(entry));
@@ -42,6 +37,6 @@ export function logPanel(line) {
 
 function entry({ time: at, level, message, metadata = {} }) {
   const details = Object.entries(metadata).map(([key, value]) => ` ${key}=${value}`).join("");
-  return h("li", { class: `level-${level}` },
-    h("time", time(at, true)), h("b", level), h("span", message, h("i", details)));
+  const text = h("span", message, h("i", details));
+  return h("li", { class: `level-${level}` }, h("time", time(at, true)), h("b", level), text);
 }

@@ -1,38 +1,35 @@
 // The frame of the console: the administrator's login, the views and the state of the connection.
-import { field, form, select, sentence, submit } from "/shared/controls.js";
-import { clear, h } from "/shared/dom.js";
+import { sentence } from "/shared/basics.js";
+import { byId, clear, field, form, h, plain, select, submit } from "/shared/elements.js";
 import { Line } from "/shared/line.js";
 import { clientsView } from "./clients-view.js";
 import { dataView } from "./data-view.js";
-import { say } from "./messages.js";
+import { say } from "./parts.js";
 import { peopleView } from "./people-view.js";
 import { rulesView } from "./rules-view.js";
 import { watchView } from "./watch-view.js";
 
 const kept = { login: "canopy.console.login", namespace: "canopy.console.namespace" };
-const makers = {
-  data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView,
-};
-const [main, nav, state, leave, holder] = ["main", "views", "state", "leave", "namespace"]
-  .map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+const makers = { data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView };
+const [main, nav, state, leave, holder] = ["main", "views", "state", "leave", "namespace"].map(byId);
 const inForm = /^#pass=([\w-]+)$/;
 /** The token of a link that is good for one use. The address bar and the history forget it at once. */
 let pass = inForm.exec(location.hash)?.[1];
 if (pass) history.replaceState(null, "", location.pathname);
 
+const title = (name) => name[0].toUpperCase() + name.slice(1);
 const namespace = () => sessionStorage.getItem(kept.namespace) ?? "default";
 /** The request that logs in. It stays in this tab, and goes with it. */
 const login = () => JSON.parse(sessionStorage.getItem(kept.login) ?? "null");
+const keepLogin = (...request) => sessionStorage.setItem(kept.login, JSON.stringify(request));
 const line = new Line(() => {
   const request = pass ? ["REDEEM", pass] : login();
   pass = undefined;
   return request ? [request, ["USE", namespace()]] : [];
 });
 
-/** @type {Record<string, View>} those that were shown */
-let views = {};
-/** @type {View | undefined} */
-let current;
+/** @type {Record<string, View>} those that were shown */ let views = {};
+/** @type {View | undefined} */ let current;
 
 /** Shows the view that the address names, and creates it the first time. */
 function route() {
@@ -51,8 +48,6 @@ function route() {
   view.show?.(name === asked ? rest : "");
 }
 
-const title = (name) => name[0].toUpperCase() + name.slice(1);
-
 /** Forgets the views, whose data is that of another login or namespace. */
 function drop() {
   current?.hide?.();
@@ -60,24 +55,21 @@ function drop() {
   clear(main);
 }
 
-/** Asks for the token. */
 function gate(reason = "") {
   drop();
-  const attributes = { type: "password", autocomplete: "off", spellcheck: "false", required: true };
-  const token = h("input", attributes);
+  const token = h("input", plain, { type: "password", required: true });
   const send = async () => {
     token.select();
     const text = token.value.trim();
     const { administrator } = await line.logIn("AUTH", text);
-    if (administrator) sessionStorage.setItem(kept.login, JSON.stringify(["AUTH", text]));
+    if (administrator) keepLogin("AUTH", text);
     // The new connection is that of the administrator, in the selected namespace, or is anonymous again.
-    reopen();
+    line.reopen();
     if (!administrator) throw new Error("This is the token of a user, not that of the administrator");
   };
   const hint = "It is in the file admin-token of the data folder, and stays in this tab.";
   clear(main, form("gate panel", send, h("h2", "Sign in as the administrator"),
-    reason && h("p.notice.error", { role: "alert" }, reason), field("Token", token, hint),
-    submit("Sign in")));
+    reason && h("p.notice.error", { role: "alert" }, reason), field("Token", token, hint), submit("Sign in")));
   nav.hidden = leave.hidden = holder.hidden = true;
   token.focus();
 }
@@ -85,31 +77,23 @@ function gate(reason = "") {
 /** Shows the views. A link has given a token for further connections. */
 async function enter() {
   const { token } = line.identity;
-  if (token) sessionStorage.setItem(kept.login, JSON.stringify(["REDEEM", token]));
+  if (token) keepLogin("REDEEM", token);
   nav.hidden = leave.hidden = false;
   route();
   const { names } = await line.read("NAMESPACES").catch(() => ({ names: [] }));
-  const choices = Object.fromEntries(names.map((name) => [name, name]));
-  const choice = select(choices, { "aria-label": "Namespace", onchange: () => use(choice.value) });
+  const choice = select(names, { "aria-label": "Namespace", onchange: () => use(choice.value) });
   choice.value = namespace();
   clear(holder, choice);
   holder.hidden = names.length < 2;
 }
 
-/** Shows another namespace, on a new connection. */
 function use(name) {
   sessionStorage.setItem(kept.namespace, name);
   drop();
-  reopen();
+  line.reopen();
 }
 
-function reopen() {
-  line.close();
-  line.open();
-}
-
-clear(nav, Object.keys(makers).map((name) =>
-  h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
+clear(nav, Object.keys(makers).map((name) => h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
 line.addEventListener("state", () => {
   const isOnline = line.state === "online";
   document.body.classList.toggle("offline", !isOnline);

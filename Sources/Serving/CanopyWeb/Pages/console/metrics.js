@@ -1,63 +1,49 @@
 // Rates and quantiles from the replies of METRICS in the last seconds.
 
 const repliesMax = 11;
-const valueOf = ({ value }) => value;
+const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
 /** The sum over the series of a metric, perhaps only those with a value of a label. */
-function total(reply, of, name, label, value) {
+function total(reply, name, label = "", value = "", of = (it) => it.value) {
   const series = reply?.metrics[name]?.series ?? [];
-  const chosen = label ? series.filter(({ labels }) => labels[label] === value) : series;
-  return chosen.reduce((sum, each) => sum + of(each), 0);
+  return sumOf(series.filter(({ labels }) => !label || labels[label] === value).map(of));
 }
 
-/** The replies of the last ten seconds. A rate is that of the last second, all else that of all. */
-export class MetricsWindow {
-  /** @type {any[]} */
-  #replies = [];
+/** The replies of the last ten seconds, and functions of them, which return null if a value is not known. A rate is
+ * that of the last second, all else that of all. */
+export function metricsWindow() {
+  /** @type {any[]} */ let replies = [];
+  const growth = (name, of) => total(replies.at(-1), name, "", "", of) - total(replies[0], name, "", "", of);
+  const boundsOf = (name) => replies.at(-1)?.metrics[name]?.bounds ?? [];
+  /** The numbers of new values below each bound, and above all of them. */
+  const countsOf = (name) => [...boundsOf(name), Infinity].map((_, index) => growth(name, (it) => it.counts[index]));
 
-  take(reply) {
-    const [before, after] = [this.#replies.at(-1), reply]
-      .map((it) => total(it, valueOf, "canopy_commits_total"));
-    // The counters of a server that was started again begin anew.
-    this.#replies = [...(after < before ? [] : this.#replies), reply].slice(-repliesMax);
+  function take(reply) {
+    const [before, after] = [replies.at(-1), reply].map((it) => total(it, "canopy_commits_total"));
+    // The counters of a server that was started again begin at zero.
+    replies = [...(after < before ? [] : replies), reply].slice(-repliesMax);
   }
 
-  /** Returns a number at this moment. */
-  sum(name, label, value) {
-    return total(this.#replies.at(-1), valueOf, name, label, value);
-  }
+  const sum = (...series) => () => total(replies.at(-1), ...series);
 
-  /** Returns the growth of a counter in a second; null if it is not known yet. */
-  rate(name, label, value) {
-    const [before, after] = this.#replies.slice(-2);
+  const rate = (...series) => () => {
+    const [before, after] = replies.slice(-2);
     if (!after || after.time <= before.time) return null;
-    const [old, now] = [before, after].map((it) => total(it, valueOf, name, label, value));
-    return ((now - old) / (after.time - before.time)) * 1_000;
-  }
+    return ((total(after, ...series) - total(before, ...series)) / (after.time - before.time)) * 1_000;
+  };
 
-  /** Returns the mean of the new values; null without any. */
-  mean(name) {
-    const number = this.#counts(name).reduce((a, b) => a + b, 0);
-    return number > 0 ? this.#growth(({ sum }) => sum, name) / number : null;
-  }
+  const mean = (name) => () => {
+    const number = sumOf(countsOf(name));
+    return number > 0 ? growth(name, (it) => it.sum) / number : null;
+  };
 
-  /** Returns the bound below which a part of the new values is; null without any. */
-  quantile(name, part) {
-    const counts = this.#counts(name);
-    const number = counts.reduce((a, b) => a + b, 0);
-    let rest = number * part;
+  /** The bound below which a part of the new values is. */
+  const quantile = (part, name) => () => {
+    const counts = countsOf(name);
+    let rest = sumOf(counts) * part;
     const index = counts.findIndex((count) => (rest -= count) <= 0);
-    const { bounds } = this.#replies.at(-1)?.metrics[name] ?? {};
-    return number > 0 ? bounds[Math.min(index, counts.length - 2)] : null;
-  }
+    return sumOf(counts) > 0 ? boundsOf(name)[Math.min(index, counts.length - 2)] : null;
+  };
 
-  /** Returns the numbers of new values below each bound, and above all of them. */
-  #counts(name) {
-    const bounds = [...(this.#replies.at(-1)?.metrics[name]?.bounds ?? []), Infinity];
-    return bounds.map((_, index) => this.#growth(({ counts }) => counts[index], name));
-  }
-
-  #growth(of, name) {
-    return total(this.#replies.at(-1), of, name) - total(this.#replies[0], of, name);
-  }
+  return { take, sum, rate, mean, quantile };
 }

@@ -1,30 +1,21 @@
 // The People view: accounts by address or search, and what an administrator may do with one.
-import { button, confirmed, field, form, submit } from "/shared/controls.js";
-import { h } from "/shared/dom.js";
+import { debounced } from "/shared/basics.js";
+import { button, field, form, h, submit } from "/shared/elements.js";
 import { Directory } from "./directory.js";
-import { attempt } from "./messages.js";
 import { time } from "./format.js";
-import { facts, table } from "./parts.js";
+import { attempt, facts, table } from "./parts.js";
 
 const pageSize = 50;
 
-/** @param {Line} line */
-export function peopleView(line) {
+export function peopleView(/** @type {Line} */ line) {
   const find = h("input", {
     type: "search", placeholder: "A name or an address begins with …", "aria-label": "Search",
-    oninput: searched,
+    oninput: debounced(250, () => directory.restart()),
   });
   const heads = ["Name", "Address", "Created (UTC)", "State"];
   const directory = new Directory({ noun: "account", heads, read, describe, detail });
   const bar = h("div.bar", find, button("Refresh", () => directory.load()));
-  const element = h("div.view.people", bar, directory.element);
-  let timer = 0;
   let isLoaded = false;
-
-  function searched() {
-    clearTimeout(timer);
-    timer = setTimeout(() => directory.restart(), 250);
-  }
 
   async function read(after) {
     const text = find.value.trim();
@@ -46,23 +37,18 @@ export function peopleView(line) {
     const [user, sessions] = await Promise.all([line.read("USER", uid), line.read("SESSIONS", uid)]);
     const { username, email, provider, verified, disabled, createdAt, lastLoginAt } = user;
     const name = username || email || uid;
-    const act = async (question, [verb, ...parts], done) => {
-      if (question && !(await confirmed(question))) return;
-      await attempt(() => line.write(verb, ...parts), done);
-      await directory.select(uid);
-    };
-    const disable = () => act({
-      title: `Disable ${name}?`, action: "Disable",
-      text: "All sessions end, and the user cannot log in until you enable the account.",
-    }, ["DISABLE", uid], `${name} is disabled.`);
-    const signOut = () => act({
-      title: `Sign ${name} out everywhere?`, action: "Sign out",
-      text: "All tokens are revoked, and open connections lose their login.",
-    }, ["ENDSESSIONS", uid], `${name} is signed out everywhere.`);
     const password = h("input", { type: "password", autocomplete: "new-password" });
-    const setPassword = () => act({
-      title: `Set the password of ${name}?`, action: "Set it", text: "All sessions of the account end.",
-    }, ["SETPASSWORD", uid, password.value], "The password is set.");
+    const act = async (done, [verb, ...parts], title = "", action = "", text = "") => {
+      const question = title ? { title, action, text } : null;
+      if (await attempt(() => line.write(verb, ...parts), done, question)) await directory.select(uid);
+    };
+    const enable = () => act(`${name} may log in again.`, ["ENABLE", uid]);
+    const disable = () => act(`${name} is disabled.`, ["DISABLE", uid], `Disable ${name}?`, "Disable",
+      "All sessions end, and the user cannot log in until you enable the account.");
+    const signOut = () => act(`${name} is signed out everywhere.`, ["ENDSESSIONS", uid],
+      `Sign ${name} out everywhere?`, "Sign out", "All tokens are revoked, and open connections lose their login.");
+    const setPassword = () => act("The password is set.", ["SETPASSWORD", uid, password.value],
+      `Set the password of ${name}?`, "Set it", "All sessions of the account end.");
     const rows = sessions.map(({ begun, expires, connections, custom }) => h("tr",
       [time(begun), time(expires), `${connections}${custom ? ", custom" : ""}`].map((text) => h("td", text))));
     const parts = [
@@ -71,16 +57,13 @@ export function peopleView(line) {
         ["Login", provider], ["Created", time(createdAt)], ["Last login", time(lastLoginAt)],
         ["State", describe(user).cells[2]],
       ]),
-      h("div.row", disabled
-        ? button("Enable", () => act(null, ["ENABLE", uid], `${name} may log in again.`))
-        : button("Disable …", disable, { class: "button danger" })),
+      h("div.row", disabled ? button("Enable", enable) : button("Disable …", disable, { class: "button danger" })),
       h("h3", `Sessions (${sessions.length})`),
-      rows.length ? table("Sessions", ["Begun", "Expires", "Open"], h("tbody", rows))
-        : h("p.hint", "No sessions."),
+      rows.length ? table("Sessions", ["Begun", "Expires", "Open"], h("tbody", rows)) : h("p.hint", "No sessions."),
       h("div.row", button("Sign out everywhere …", signOut, { disabled: !rows.length })),
       h("h3", "Password"),
       form("stack", setPassword, field("New password", password),
-        h("div.row", submit("Set password …", { class: "button quiet" }))),
+        h("div.row", submit("Set password …", "button quiet"))),
     ];
     return { entry: user, title: name, parts };
   }
@@ -89,5 +72,5 @@ export function peopleView(line) {
     if (!isLoaded) directory.load();
     isLoaded = true;
   };
-  return { element, show, hide() {} };
+  return { element: h("div.view.people", bar, directory.element), show };
 }

@@ -1,26 +1,24 @@
 // The query builder: an order, a range and a limit; live results, and whether an index serves them.
-import { button, field, form, select, sentence, submit } from "/shared/controls.js";
-import { clear, h, keyed } from "/shared/dom.js";
+import { plural, sentence } from "/shared/basics.js";
+import { button, clear, field, form, h, keyed, link, plain, select, submit } from "/shared/elements.js";
 import { LiveList } from "/shared/live-list.js";
-import { below, parsed, plural, short } from "./format.js";
+import { below, parsed, short } from "./format.js";
 import { update } from "./parts.js";
 
 /** @param {Line} line @param {string} path @param {(path: string) => void} open shows a place */
 export function queryPanel(line, path, open) {
-  const order = select({ $key: "key", $value: "value", $priority: "priority", child: "a child …" });
-  const child = h("input", { placeholder: "starCount", spellcheck: "false", autocapitalize: "off" });
-  const lowers = { "": "the beginning", startAt: "at", startAfter: "after", equalTo: "equal to" };
-  const lower = select(lowers);
-  const low = h("input", { spellcheck: "false", "aria-label": "Lower bound" });
-  const upper = select({ "": "the end", endAt: "at", endBefore: "before" });
-  const high = h("input", { spellcheck: "false", "aria-label": "Upper bound" });
-  const side = select({ limitToFirst: "first", limitToLast: "last" });
-  const range = { type: "number", min: 1, max: 1000, value: 25 };
-  const limit = h("input", { ...range, "aria-label": "Number of children" });
+  const change = { onchange: adapt };
+  const order = select({ $key: "key", $value: "value", $priority: "priority", child: "a child …" }, change);
+  const child = h("input", plain, { placeholder: "starCount" });
   const childField = field("Child", child);
+  const lower = select({ "": "the beginning", startAt: "at", startAfter: "after", equalTo: "equal to" }, change);
+  const low = h("input", plain, { "aria-label": "Lower bound" });
+  const upper = select({ "": "the end", endAt: "at", endBefore: "before" }, change);
+  const high = h("input", plain, { "aria-label": "Upper bound" });
+  const side = select({ limitToFirst: "first", limitToLast: "last" });
+  const limit = h("input", { type: "number", min: 1, max: 1000, value: 25, "aria-label": "Number of children" });
   const output = h("div.results");
-  /** @type {LiveList | undefined} */
-  let list;
+  /** @type {LiveList | undefined} */ let list;
 
   function adapt() {
     childField.hidden = order.value !== "child";
@@ -51,28 +49,24 @@ export function queryPanel(line, path, open) {
     const query = options();
     const index = h("p", { role: "status" }, "Asking …");
     const rows = h("ol.rows");
-    const request = h("code", `LISTEN ${path} ${JSON.stringify(query)}`);
-    clear(output, h("p", request), index, rows, button("Close the results", stop));
-    const mine = (list = new LiveList(line, ["LISTEN", path, query]));
-    mine.addEventListener("end", ({ detail }) => (index.textContent = sentence(detail)));
     const show = keyed(rows, (key) => {
       const value = h("span");
-      const link = button(key, () => open(below(path, key)), { class: "link" });
-      return { element: h("li", link, value), update: (data) => update(value, short(data, 300)) };
+      const name = link(key, () => open(below(path, key)));
+      return { element: h("li", name, value), update: (data) => update(value, short(data, 300)) };
     });
-    mine.addEventListener("change", () => {
-      show(mine.keys.map((key) => [key, mine.get(key)]));
-      if (mine.keys.length === 0) rows.append(h("li.note", "No child matches."));
-    });
-    try {
-      const { query: costs } = await line.read("EXPLAIN", null, "READ", path, query);
-      if (mine === list) index.textContent = explained(costs);
-    } catch (error) {
-      if (mine === list) index.textContent = sentence(error);
-    }
+    const mine = (list = new LiveList(line, ["LISTEN", path, query], {
+      change() {
+        show(mine.keys.map((key) => [key, mine.get(key)]));
+        if (mine.keys.length === 0) rows.append(h("li.note", "No child matches."));
+      },
+      end: (error) => (index.textContent = sentence(error)),
+    }));
+    const request = h("code", `LISTEN ${path} ${JSON.stringify(query)}`);
+    clear(output, h("p", request), index, rows, button("Close the results", stop));
+    const text = await line.read("EXPLAIN", null, "READ", path, query).then((reply) => costs(reply.query), sentence);
+    if (mine === list) index.textContent = text;
   }
 
-  for (const control of [order, lower, upper]) control.addEventListener("change", adapt);
   adapt();
   const element = h("details.panel.query", h("summary", "Query"),
     form("fields", run, field("Order by", order), childField, field("From", lower), low,
@@ -82,11 +76,10 @@ export function queryPanel(line, path, open) {
   return { element, stop };
 }
 
-function explained({ order, indexed, declared, children, matches }) {
+function costs({ order, indexed, declared, children, matches }) {
   const cost = indexed ? `The index ${order} serves this query: the server reads only the answer.`
     : `No index: the server looks at all ${plural(children, "child", "children")}.`;
-  const found = matches === null ? ""
-    : ` ${plural(matches, "child matches", "children match")}, of ${children}.`;
+  const found = matches === null ? "" : ` ${plural(matches, "child matches", "children match")}, of ${children}.`;
   const hint = " The rules do not declare it with .indexOn, so others than the administrator are refused.";
   return cost + found + (declared ? "" : hint);
 }

@@ -1,29 +1,24 @@
 // The Rules view: an editor that checks as you type, the difference from the rules in force, and explanations.
-import { button, confirmed } from "/shared/controls.js";
-import { clear, h, keep } from "/shared/dom.js";
+import { debounced, keep, plural } from "/shared/basics.js";
+import { button, clear, h, link, plain } from "/shared/elements.js";
 import { diff } from "./diff.js";
 import { explainPanel } from "./explain.js";
-import { plural } from "./format.js";
-import { attempt, say, sentence } from "./messages.js";
-import { rows } from "./parts.js";
+import { attempt, rows, say, sentence } from "./parts.js";
 
-/** A longer line would end the connection, and a read is sent again. */
-const lengthMax = 500_000;
-/** The most lines that have numbers: each is an element. */
-const numberMax = 20_000;
+const lengthMax = 500_000; // A longer line would end the connection, and a read is sent again.
+const numberMax = 20_000; // The most lines that have numbers: each is an element.
 
-/** @param {Line} line @param {string} namespace */
-export function rulesView(line, namespace) {
+export function rulesView(/** @type {Line} */ line, /** @type {string} */ namespace) {
   const draft = `canopy.console.rules.${namespace}`;
   const gutter = h("div.gutter", { "aria-hidden": "true" });
-  const area = h("textarea", {
-    spellcheck: "false", wrap: "off", autocapitalize: "off", readonly: true, oninput: typed,
-    "aria-label": "Rules", "aria-describedby": "problems",
-    onscroll: () => (gutter.scrollTop = area.scrollTop),
+  const area = h("textarea", plain, {
+    wrap: "off", readonly: true, "aria-label": "Rules", "aria-describedby": "problems",
+    oninput: typed, onscroll: () => (gutter.scrollTop = area.scrollTop),
   });
   const problems = h("div", { id: "problems", role: "status" });
-  const label = { role: "region", "aria-label": "Difference from the rules in force" };
-  const changes = h("div.diff.panel", { ...label, hidden: true, tabindex: 0 });
+  const changes = h("div.diff.panel", {
+    role: "region", "aria-label": "Difference from the rules in force", hidden: true, tabindex: 0,
+  });
   const publishButton = button("Publish …", publish, { class: "button" });
   const diffButton = button("Difference", () => showDiff(!changes.hidden), { "aria-pressed": "false" });
   const revertButton = button("Revert", () => load(true));
@@ -32,33 +27,27 @@ export function rulesView(line, namespace) {
   const bar = h("div.bar", state, h("span.space"), diffButton, revertButton,
     button("Built-in …", restore), publishButton);
   const element = h("div.view.rules", bar, editor, changes, problems, explainPanel(line, goTo));
+  const checkSoon = debounced(300, check);
   let inForce = "";
-  let [isLoaded, isValid] = [false, false];
+  let isValid = false;
   let round = 0;
-  let timer = 0;
   refresh();
 
   /** `isForced`: whether to discard a draft. */
   async function load(isForced = false) {
     try {
       const { builtIn, text } = await line.read("RULES");
-      const kept = sessionStorage.getItem(draft);
+      const shown = isForced ? text : sessionStorage.getItem(draft) ?? text;
       inForce = text;
-      isLoaded = true;
       area.readOnly = false;
       state.textContent = builtIn ? "The built-in rules are in force." : "Rules of your own are in force.";
-      if (isForced || kept === null) setText(text);
-      else if (area.value !== kept) setText(kept);
-      else check();
+      if (area.value === shown) return check();
+      area.value = shown;
+      typed();
+      area.setSelectionRange(0, 0);
     } catch (error) {
       state.textContent = sentence(error);
     }
-  }
-
-  function setText(text) {
-    area.value = text;
-    typed();
-    area.setSelectionRange(0, 0);
   }
 
   function typed() {
@@ -66,11 +55,9 @@ export function rulesView(line, namespace) {
     isValid = false;
     refresh();
     number(Math.min(numberMax, area.value.split("\n").length));
-    clearTimeout(timer);
-    timer = setTimeout(check, 300);
+    checkSoon();
   }
 
-  /** Numbers the lines of the editor. */
   function number(lines) {
     while (gutter.childElementCount > lines) gutter.lastElementChild?.remove();
     const numbers = Array.from({ length: lines }, (_, index) => index + 1);
@@ -78,7 +65,7 @@ export function rulesView(line, namespace) {
   }
 
   function refresh() {
-    const isEdited = isLoaded && area.value !== inForce;
+    const isEdited = !area.readOnly && area.value !== inForce;
     revertButton.disabled = !isEdited;
     publishButton.disabled = !isEdited || !isValid;
     if (!changes.hidden) drawDiff();
@@ -95,11 +82,10 @@ export function rulesView(line, namespace) {
       isValid = valid;
       const bad = new Set(found.map((problem) => problem.line));
       [...gutter.children].forEach((row, index) => row.classList.toggle("bad", bad.has(index + 1)));
+      const list = found.map(({ line: at, column, rule, message }) =>
+        [link(`${at}:${column}`, () => goTo(at, column)), rule ? `${rule}: ${message}` : message]);
       const text = valid ? "No problems." : `${plural(found.length + omitted, "problem")}:`;
-      clear(problems, h("p.hint", text), found.length > 0 && rows(found.map(({ line: at, column, rule, message }) => [
-        button(`${at}:${column}`, () => goTo(at, column), { class: "link" }),
-        rule ? `${rule}: ${message}` : message,
-      ])));
+      clear(problems, h("p.hint", text), list.length > 0 && rows(list));
     } catch (error) {
       if (mine === round) clear(problems, h("p.notice.error", sentence(error)));
     }
@@ -127,12 +113,10 @@ export function rulesView(line, namespace) {
   /** Shows the changed lines with three lines around them. */
   function drawDiff() {
     const lines = diff(inForce, area.value);
-    const isChanged = (index) => lines[index]?.kind !== "same";
-    const near = lines.map((_, index) =>
-      lines.slice(Math.max(0, index - 3), index + 4).some(({ kind }) => kind !== "same"));
-    clear(changes, !lines.some((_, index) => isChanged(index))
-      && h("p.note", "The text is that of the rules in force."),
-    lines.map(({ kind, sign, text, line: number }, index) => {
+    const hasChange = (some) => some.some(({ kind }) => kind !== "same");
+    const near = lines.map((_, index) => hasChange(lines.slice(Math.max(0, index - 3), index + 4)));
+    const note = h("p.note", "The text is that of the rules in force.");
+    clear(changes, !hasChange(lines) && note, lines.map(({ kind, sign, text, line: number }, index) => {
       if (near[index]) return h("div", { class: kind }, h("span", number), h("span", sign), text || " ");
       return (index === 0 || near[index - 1]) && h("div.gap", "⋯");
     }));
@@ -143,31 +127,26 @@ export function rulesView(line, namespace) {
     const lines = diff(inForce, text);
     const amount = (kind) => plural(lines.filter((each) => each.kind === kind).length, "line");
     const current = await line.read("RULES").catch(() => null);
-    const isOld = current && current.text !== inForce;
-    const question = {
-      title: "Publish these rules?", action: "Publish",
-      text: `${amount("added")} added, ${amount("removed")} removed. They decide about every request from `
-        + "the next commit on."
-        + (isOld ? " Somebody has published other rules since you began; these replace them." : ""),
-    };
-    if (await confirmed(question)) await replace("RULES", text);
+    const warning = "Somebody has published other rules since you began; these replace them.";
+    replace("Publish these rules?", "Publish", `${amount("added")} added, ${amount("removed")} removed. They decide `
+      + `about every request from the next commit on. ${current && current.text !== inForce ? warning : ""}`,
+      "RULES", text);
   }
 
-  async function restore() {
-    const text = "They replace the rules in force and the text in the editor.";
-    const question = { title: "Restore the built-in rules?", text, action: "Restore" };
-    // The word stands without quotation marks: with them it is a text of rules.
-    if (await confirmed(question)) await replace("RULES built-in");
+  function restore() {
+    // The words stand without quotation marks: with them the second is a text of rules.
+    replace("Restore the built-in rules?", "Restore", "They replace the rules in force and the text in the editor.",
+      "RULES built-in");
   }
 
-  async function replace(verb, ...parts) {
-    await attempt(async () => {
+  function replace(title, action, text, verb, ...parts) {
+    return attempt(async () => {
       const { seq } = await line.write(verb, ...parts);
       sessionStorage.removeItem(draft);
       await load(true);
       say(`The rules are in force since commit ${seq}.`);
-    });
+    }, "", { title, action, text });
   }
 
-  return { element, show: () => void load(), hide() {} };
+  return { element, show: () => void load() };
 }

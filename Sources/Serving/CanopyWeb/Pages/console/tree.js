@@ -1,38 +1,30 @@
 // The tree of the Data view: children in pages, live, usable with the keyboard.
-import { button } from "/shared/controls.js";
-import { arrange, clear, h } from "/shared/dom.js";
-import { below, count, isBranch, isWithin, summary } from "./format.js";
-import { sentence } from "./messages.js";
-import { flash } from "./parts.js";
+import { count, gathered } from "/shared/basics.js";
+import { arrange, button, clear, h } from "/shared/elements.js";
+import { below, isBranch, isOnWay, isWithin, summary } from "./format.js";
+import { flash, sentence } from "./parts.js";
 
-const pageSize = 100;
-const pageMax = 1_000;
-const refreshMilliseconds = 400;
+const [pageSize, pageMax] = [100, 1_000];
 
 /** A location with its row, and its children if it is open. */
 export class Place {
-  /** @type {Map<string, Place>} the children that are shown, in order */
-  children = new Map();
+  /** @type {Map<string, Place>} the children that are shown, in order */ children = new Map();
   limit = pageSize;
   isOpen = false;
   isStale = false;
-  /** @type {Promise<void> | undefined} */
-  loading;
+  /** @type {Promise<void> | undefined} */ loading;
   twist = h("span.twist", { "aria-hidden": "true" });
   value = h("span.value");
   group = h("ul", { role: "group" });
   more = h("li.note", { role: "none" });
 
-  /** @param {Place | null} parent @param {Child} child */
-  constructor(parent, child) {
+  constructor(/** @type {Place | null} */ parent, /** @type {Child} */ child) {
     this.parent = parent;
     /** Whether the server has described it. If not, its first description is no change. */
     this.isKnown = parent !== null;
     this.child = child;
-    /** @type {string} */
-    this.path = parent ? below(parent.path, child.key) : child.key;
-    /** @type {number} */
-    this.level = parent ? parent.level + 1 : 1;
+    /** @type {string} */ this.path = parent ? below(parent.path, child.key) : child.key;
+    /** @type {number} */ this.level = parent ? parent.level + 1 : 1;
     const attributes = { role: "treeitem", tabindex: -1, "aria-level": this.level };
     this.row = h("div.place", attributes, this.twist, h("span.key", child.key), this.value);
     this.item = h("li", { role: "none" }, this.row, this.group);
@@ -60,71 +52,57 @@ export class Place {
   }
 
   /** Returns it and all that are shown below it. @returns {Place[]} */
-  all() {
-    return [this, ...[...this.children.values()].flatMap((child) => child.all())];
-  }
+  all() { return [this, ...[...this.children.values()].flatMap((child) => child.all())]; }
 }
 
-/** Events: `select`, of another place; `load`, of new data; `edit` and `remove`, by the keyboard. */
-export class Tree extends EventTarget {
-  #timer = 0;
-  /** @type {Set<string>} the paths of changes since the last reading */
-  #touched = new Set();
+/** A tree beside an inspector, which shows the selected place. */
+export class Tree {
+  /** @type {Set<string>} the paths of changes since the last reading */ #touched = new Set();
   #isClosed = false;
   #line;
+  #inspector;
+  #refresh = gathered(400, () => {
+    const touched = [...this.#touched];
+    this.#touched.clear();
+    for (const place of this.root.all()) {
+      if (this.#isNeeded(place) && touched.some((path) => isOnWay(path, place.path))) this.load(place);
+    }
+  });
 
-  /** @param {Line} line @param {string} path */
-  constructor(line, path) {
-    super();
-    this.#line = line;
+  constructor(/** @type {Line} */ line, /** @type {string} */ path, /** @type {Inspector} */ inspector) {
+    [this.#line, this.#inspector] = [line, inspector];
     this.root = this.selected = new Place(null, { key: path, children: 0 });
     this.root.isOpen = true;
     const listeners = { onclick: (event) => this.#click(event), onkeydown: (event) => this.#press(event) };
-    const attributes = { role: "tree", "aria-label": `Data at ${path}`, ...listeners };
-    this.element = h("ul.tree", attributes, this.root.item);
+    this.element = h("ul.tree", { role: "tree", "aria-label": `Data at ${path}` }, listeners, this.root.item);
   }
 
-  /** Stops all work. */
-  close() {
-    clearTimeout(this.#timer);
-    this.#isClosed = true;
-  }
+  close() { this.#isClosed = true; }
 
   /** Reads the open places that a change at a path concerns, but not too often. */
   touch(path) {
     this.#touched.add(path);
-    this.#timer ||= setTimeout(() => {
-      const touched = [...this.#touched];
-      this.#touched.clear();
-      this.#timer = 0;
-      for (const place of this.root.all()) {
-        const isTouched = touched.some((it) => isWithin(it, place.path) || isWithin(place.path, it));
-        if (isTouched && this.#isNeeded(place)) this.load(place);
-      }
-    }, refreshMilliseconds);
+    this.#refresh();
+    this.#inspector.touch(path);
   }
 
-  /** @param {Place} place */
-  select(place, hasFocus = false) {
+  select(/** @type {Place} */ place, hasFocus = false) {
     const before = this.selected;
     this.selected = place;
     before.draw(false);
     place.draw(true);
     if (hasFocus) place.row.focus();
-    this.dispatchEvent(new Event("select"));
+    this.#inspector.show(place);
   }
 
-  /** Reads the children of a place that is open. @param {Place} place */
-  load(place) {
+  load(/** @type {Place} */ place) {
     place.isStale = true;
     place.loading ??= this.#read(place).finally(() => (place.loading = undefined));
     return place.loading;
   }
 
   /** Whether the children of a place are to be shown. */
-  #isNeeded(place) {
-    return (place.isOpen || place === this.root) && !this.#isClosed;
-  }
+  #isNeeded(place) { return (place.isOpen || place === this.root) && !this.#isClosed; }
 
   #unfold(place) {
     if (place.isOpen || !isBranch(place.child)) return;
@@ -153,7 +131,7 @@ export class Tree extends EventTarget {
         const reply = await this.#ask(place);
         if (this.#isNeeded(place)) this.#take(place, reply);
       }
-      this.dispatchEvent(new Event("load"));
+      if (!this.#isClosed) this.#inspector.show(this.selected);
     } catch (error) {
       place.isStale = false;
       place.children.clear();
@@ -162,7 +140,6 @@ export class Tree extends EventTarget {
     }
   }
 
-  /** Reads a location and its first children. */
   async #ask({ path, limit }) {
     const children = [];
     let reply;
@@ -177,7 +154,6 @@ export class Tree extends EventTarget {
     return { self, children, hasMore: Boolean(more) };
   }
 
-  /** Makes the children of a place those of a reply. */
   #take(place, { self, children, hasMore }) {
     if (place === this.root) {
       place.isOpen = isBranch(self) && (place.isOpen || !isBranch(place.child));
@@ -212,9 +188,7 @@ export class Tree extends EventTarget {
     [...place.children.values()][shown]?.row.focus();
   }
 
-  #of(target) {
-    return this.root.all().find(({ row }) => row.contains(target));
-  }
+  #of(target) { return this.root.all().find(({ row }) => row.contains(target)); }
 
   #click({ target }) {
     const place = this.#of(target);
@@ -237,8 +211,8 @@ export class Tree extends EventTarget {
       ArrowLeft: () => (place.isOpen ? this.#fold(place) : go(place.parent)),
       Home: () => go(places[0]),
       End: () => go(places.at(-1)),
-      Enter: () => this.dispatchEvent(new Event("edit")),
-      Delete: () => this.dispatchEvent(new Event("remove")),
+      Enter: () => this.#inspector.focus(),
+      Delete: () => this.#inspector.remove(),
     }[event.key];
     if (!action) return;
     event.preventDefault();

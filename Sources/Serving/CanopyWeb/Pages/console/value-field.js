@@ -1,17 +1,13 @@
 // A field for a value of the tree: a text as it is, or anything as JSON.
-import { field, select } from "/shared/controls.js";
-import { h } from "/shared/dom.js";
+import { field, h, select } from "/shared/elements.js";
 import { isInexact } from "./format.js";
 
 const lengthMax = 2_000_000;
 
-/** `element`, and the value in it. */
 export class ValueField {
-  /** @param {string} label @param {number} rows @param {() => void} [oninput] */
-  constructor(label, rows, oninput = () => {}) {
+  constructor(/** @type {string} */ label, /** @type {number} */ rows, oninput = () => {}) {
     this.area = h("textarea", { rows, spellcheck: "false", oninput });
-    const attributes = { "aria-label": `Form of: ${label}`, onchange: oninput };
-    this.kind = select({ text: "Text", json: "JSON" }, attributes);
+    this.kind = select({ text: "Text", json: "JSON" }, { "aria-label": `Form of: ${label}`, onchange: oninput });
     this.element = h("div.value-field", field(label, this.area), this.kind);
     this.set("");
   }
@@ -24,20 +20,15 @@ export class ValueField {
     const isLarge = text.length > lengthMax;
     this.kind.value = isText ? "text" : "json";
     this.area.value = isLarge ? "" : text;
-    this.shown = this.state;
+    this.shown = this.#state;
     this.area.readOnly = isLarge || isInexact(value);
     if (isLarge) return "This is too large to edit here. Edit a part of it, or export it.";
     if (!this.area.readOnly) return "";
     return "A number in it has more digits than a page can hold. Change it with the line protocol.";
   }
 
-  get state() {
-    return `${this.kind.value} ${this.area.value}`;
-  }
-
-  get isEdited() {
-    return this.state !== this.shown && !this.area.readOnly;
-  }
+  get #state() { return `${this.kind.value} ${this.area.value}`; }
+  get isEdited() { return this.#state !== this.shown && !this.area.readOnly; }
 
   /** Returns the value, or fails if it is to be JSON and is not. @returns {any} */
   read() {

@@ -1,42 +1,36 @@
-/**
- * The children of a subscription, in the order of the server.
- *
- * Events: `change`, at most one for each frame, with the entries that have `left` since the last one and
- * whether all was read anew; `end` with the error that ended the subscription.
- */
-export class LiveList extends EventTarget {
-  /** @type {string[]} */
-  keys = [];
-  /** Whether the present state has come. */
+import { gathered } from "./basics.js";
+
+/** The children of a subscription, in the order of the server. */
+export class LiveList {
+  /** @type {string[]} */ keys = [];
   isLoaded = false;
   #data = new Map();
   #left = new Map();
   #isReset = false;
-  #isScheduled = false;
   #subscription;
+  #listener;
+  #flush = gathered(100, () => {
+    const detail = { left: this.#left, isReset: this.#isReset };
+    [this.#left, this.#isReset] = [new Map(), false];
+    this.report(detail);
+  }, atFrame);
 
-  /** @param {Line} line @param {any[]} request a WATCH of a list, or a LISTEN with events about children */
-  constructor(line, request) {
-    super();
-    this.#subscription = line.subscribe(request, {
-      change: (change) => this.#apply(change),
-      end: (error) => this.dispatchEvent(new CustomEvent("end", { detail: error })),
-    });
+  /** @param {Line} line @param {any[]} request a WATCH of a list, or a LISTEN @param {ListListener} listener */
+  constructor(line, request, listener) {
+    this.#listener = listener;
+    this.#subscription = line.subscribe(request, { change: (change) => this.#apply(change), end: listener.end });
   }
 
   /** @param {string} key @returns {any} */
-  get(key) {
-    return this.#data.get(key);
-  }
+  get(key) { return this.#data.get(key); }
+  close() { this.#subscription.close(); }
 
-  close() {
-    this.#subscription.close();
-  }
+  /** Called with the changes of a frame. @param {any} detail */
+  report(detail) { this.#listener.change(detail); }
 
   #apply({ events, isReset }) {
     if (isReset) this.#clear();
-    // The documented order: first all that leave their places, then all that come, each after its
-    // predecessor.
+    // The documented order: first all that leave their places, then all that come, each after its predecessor.
     const leaving = new Set(events.filter((it) => it.event !== "child_changed").map((it) => it.key));
     if (!isReset) this.keys = this.keys.filter((key) => !leaving.has(key));
     for (const { event, key, prev, path, data } of events) {
@@ -49,8 +43,7 @@ export class LiveList extends EventTarget {
       else if (key !== undefined) this.#put(key, data, prev ?? null);
     }
     this.isLoaded = true;
-    if (!this.#isScheduled) requestFrame(() => this.#flush());
-    this.#isScheduled = true;
+    this.#flush();
   }
 
   #clear() {
@@ -68,22 +61,8 @@ export class LiveList extends EventTarget {
     this.#data.set(key, data);
     this.#left.delete(key);
   }
-
-  #flush() {
-    const detail = { left: this.#left, isReset: this.#isReset };
-    this.#left = new Map();
-    this.#isReset = this.#isScheduled = false;
-    this.report(detail);
-  }
-
-  /** @param {any} detail */
-  report(detail) {
-    this.dispatchEvent(new CustomEvent("change", { detail }));
-  }
 }
 
 /** Calls at the next frame. A hidden page has no frames, so it gets a timer. */
-function requestFrame(call) {
-  if (document.hidden) setTimeout(call, 100);
-  else requestAnimationFrame(call);
-}
+const atFrame = (call, milliseconds) =>
+  document.hidden ? setTimeout(call, milliseconds) : requestAnimationFrame(call);

@@ -1,17 +1,10 @@
-/**
- * A subscription that outlives its connections.
- *
- * It delivers whole commits only. It remembers the number of the last one and resumes from there, so that
- * a reconnection neither repeats nor loses one.
- */
+/** A subscription that outlives its connections. It delivers whole commits only. It remembers the number of the last
+ * one and resumes from there, so that a reconnection neither repeats nor loses one. */
 export class Subscription {
   isClosed = false;
-  /** @type {number | null} the last commit that was delivered */
-  #seq = null;
-  /** @type {LineEvent[]} the events of a commit, or of the present state, of which more are to come */
-  #parts = [];
-  /** The events of the present state that are to come. */
-  #initial = 0;
+  /** @type {number | null} the last commit that was delivered */ #seq = null;
+  /** @type {LineEvent[]} the events of a commit, or of the present state, of which more are to come */ #parts = [];
+  #initial = 0; // The events of the present state that are to come.
   #isResuming = false;
   #request;
   #subscriber;
@@ -35,7 +28,6 @@ export class Subscription {
     this.isClosed = true;
   }
 
-  /** Takes the reply to the request. */
   begin({ seq, initial }) {
     this.#parts = [];
     // The changes of a resumption have numbers of their own; the present state has one.
@@ -46,22 +38,17 @@ export class Subscription {
   }
 
   /** The connection broke: a part of a commit is sent again as a whole. */
-  interrupt() {
-    this.#parts = [];
-  }
+  interrupt() { this.#parts = []; }
 
-  /** @param {LineEvent} event */
-  receive(event) {
+  receive(/** @type {LineEvent} */ event) {
     if (this.isClosed) return;
     this.#parts.push(event);
     const isOfState = this.#initial > 0;
     if (isOfState ? --this.#initial > 0 : event.more) return;
-    const isReset = isOfState || this.#parts.some((it) => it.event === "put" && it.path === "/");
-    this.#deliver(event.seq, isReset);
+    this.#deliver(event.seq, isOfState || this.#parts.some((it) => it.event === "put" && it.path === "/"));
   }
 
-  /** @param {Error} error */
-  fail(error) {
+  fail(/** @type {Error} */ error) {
     if (!this.isClosed) this.#subscriber.end?.(error);
     this.isClosed = true;
   }
