@@ -39,7 +39,7 @@ extension Operations {
     drop(armed)
   }
 
-  /// Returns the login that a token of ``AdministratorPasses`` stands for; nil for another text.
+  /// Returns the login that a token of `AdministratorPasses` stands for; nil for another text.
   public func login(ofPassToken token: String) -> AdministratorLogin? { passes.login(of: token) }
 
   /// Returns the names of the namespaces, and the last commit of this one.
