@@ -19,7 +19,7 @@ public protocol AccountStore: Sendable {
   /// - Parameters:
   ///   - account: the account.
   ///   - token: a token of the account; nil for none.
-  ///   - loginTime: the time of the login for which the account is made, in seconds since 1970; nil if there is none.
+  ///   - loginTime: the time of the login for which the account is made, in seconds since 1970; nil if no login is made.
   /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
   ///   or not, or if `loginTime` is before ``endOfLogins(uid:)``.
   func insert(_ account: Account, token: TokenRecord?, loginTime: Int64?) async throws -> Bool

@@ -14,7 +14,7 @@ extension SessionHandler {
     var expiry: Scheduled<Void>?
   }
 
-  /// Makes a login that of the connection; with nil, the connection has none.
+  /// Sets the login of the connection, or nil for none, and ends the watch of the previous one.
   final func hold(_ login: AdministratorLogin?) {
     if let held = heldLogin {
       held.login.removeObserver(held.number)

@@ -25,12 +25,16 @@ extension Operations {
     retry: @escaping Retry
   ) {
     // The administrator has no policy, which would find a login that has been revoked.
-    drop(armed.filter { $0.login?.isRevoked == true })
-    let armed = armed.filter { $0.login?.isRevoked != true }
-    guard !armed.isEmpty else { return }
-    let charge = memory.charge(armed.reduce(0) { $0 + $1.memoryBytes })
+    var writes: [ArmedWrite] = []
+    var revoked: [ArmedWrite] = []
+    for write in armed {
+      if write.login?.isRevoked == true { revoked.append(write) } else { writes.append(write) }
+    }
+    drop(revoked)
+    guard !writes.isEmpty else { return }
+    let charge = memory.charge(writes.reduce(0) { $0 + $1.memoryBytes })
     let owner = identity.owner(at: address, turns)
-    let ended = EndedWrites(writes: armed, owner: owner, charge: charge)
+    let ended = EndedWrites(writes: writes, owner: owner, charge: charge)
     carryOut(ended, isRetry: false, retry)
   }
 

@@ -14,9 +14,9 @@ internal import Logging
 /// The rules authorize a write when it is armed, so that the client gets the error, and again when it
 /// is made, as a write of the user who armed it.
 ///
-/// A write of a session, or of the administrator's login by a pass, that was revoked meanwhile is dropped. If its connection has renewed the session, as by
-/// `CONFIRM`, the write belongs to the new session, in memory and in the store. A session that has only expired keeps
-/// its writes while the process lives.
+/// A write of a session, or of the administrator's login by a pass, that was revoked meanwhile is dropped. If its
+/// connection has renewed the session, as by `CONFIRM`, the write belongs to the new session, in memory and in the
+/// store. A session that has only expired keeps its writes while the process lives.
 ///
 /// At the next start a write is dropped if the store no longer has the token of its session. An expired token counts as
 /// revoked then, because the store removes both. The store does not have identity tokens: their writes are dropped if

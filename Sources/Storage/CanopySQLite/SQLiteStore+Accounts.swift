@@ -167,14 +167,7 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes at most `limit` rows of deleted accounts, by the index of their times.
   public func purgeDeleted(until time: Int64, limit: Int) async throws -> Int {
-    try await writeAccounts { db in
-      try db.execute(
-        sql: """
-          DELETE FROM deleted_accounts WHERE uid IN (
-            SELECT uid FROM deleted_accounts WHERE deleted_at <= ? LIMIT ?)
-          """, arguments: [time, max(0, limit)])
-      return db.changesCount
-    }
+    try await purge("deleted_accounts", key: "uid", time: "deleted_at", until: time, limit: limit)
   }
 
   /// The maximum number of old tokens that one new token removes, so that no transaction is long.
@@ -257,12 +250,18 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes at most `limit` expired tokens, by the index of expiry times.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
+    try await purge("tokens", key: "hash", time: "expires_at", until: now, limit: limit)
+  }
+
+  /// Deletes at most `limit` rows of a table whose time is at or before another. Returns their number.
+  func purge(
+    _ table: String, key: String, time: String, until end: Int64, limit: Int
+  ) async throws -> Int {
     try await writeAccounts { db in
       try db.execute(
         sql: """
-          DELETE FROM tokens WHERE hash IN (
-            SELECT hash FROM tokens WHERE expires_at <= ? LIMIT ?)
-          """, arguments: [now, max(0, limit)])
+          DELETE FROM \(table) WHERE \(key) IN (SELECT \(key) FROM \(table) WHERE \(time) <= ? LIMIT ?)
+          """, arguments: [end, max(0, limit)])
       return db.changesCount
     }
   }

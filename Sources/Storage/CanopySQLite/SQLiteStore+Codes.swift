@@ -57,13 +57,6 @@ extension SQLiteStore {
 
   /// Deletes at most `limit` expired codes, by the index of expiry times.
   public func purgeExpiredCodes(now: Int64, limit: Int) async throws -> Int {
-    try await writeAccounts { db in
-      try db.execute(
-        sql: """
-          DELETE FROM account_codes WHERE hash IN (
-            SELECT hash FROM account_codes WHERE expires_at <= ? LIMIT ?)
-          """, arguments: [now, max(0, limit)])
-      return db.changesCount
-    }
+    try await purge("account_codes", key: "hash", time: "expires_at", until: now, limit: limit)
   }
 }

@@ -5,8 +5,8 @@ import Synchronization
 
 /// The attackers of a flood: a process of their own.
 ///
-/// In the process of the honest client they would delay it: threads of the lowest priority that hold a lock of the
-/// allocator, or of the kernel for the memory of the process.
+/// In the process of the honest client, their threads of the lowest priority could hold a lock that the client needs:
+/// one of the allocator, or the kernel's lock of the memory of a process.
 final class FloodAttackers {
   private let process = Process()
 
@@ -79,6 +79,11 @@ struct FloodKind: Sendable {
     }
   }
 
+  private static let unfinishedLine =
+    "SET /a \""
+    + String(decoding: [UInt8](repeating: UInt8(ascii: "x"), count: 1_000_000), as: UTF8.self)
+  private static let members = (0..<40_000).map { "\"a\($0)/b\":\($0)" }.joined(separator: ",")
+
   static let all: [FloodKind] = [
     FloodKind(name: "CAS of a large value, unread", connections: 8) { attacker, _ in
       attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
@@ -98,13 +103,11 @@ struct FloodKind: Sendable {
       while attacker.send("GET /posts {\"etag\":true}\n"), attacker.read(1) {}
     },
     FloodKind(name: "unfinished lines", connections: 300) { attacker, _ in
-      attacker.send("SET /a \"" + String(repeating: "x", count: 1_000_000))
+      attacker.send(FloodKind.unfinishedLine)
       attacker.wait()
     },
     FloodKind(name: "large UPDATEs that are denied", connections: 24) { attacker, number in
-      let members = (0..<40_000).map { "\"a\($0)/b\":\($0)" }.joined(separator: ",")
-      let line = "UPDATE /notes/x\(number) {\(members)}\n"
-      while attacker.send(line) {}
+      while attacker.send("UPDATE /notes/x\(number) {\(FloodKind.members)}\n") {}
     },
     FloodKind(name: "LISTEN with since, closed at once", connections: 16) { attacker, _ in
       attacker.send(String(repeating: "LISTEN /posts {\"since\":1}\n", count: 25))
@@ -128,7 +131,12 @@ struct FloodKind: Sendable {
 }
 
 /// A connection of an attacker. Used by one thread.
+///
+/// One attacker at a time sends or reads. With hundreds of threads that all want to run, a thread of the server would
+/// wait for their slices of time, up to half a second, and the flood would measure the scheduler.
 final class Attacker {
+  private static let turn = Mutex(())
+  private static let chunkBytes = 64 * 1024
   private let socket: TCPSocket
   private var kept: UInt64 = 0
 
@@ -144,12 +152,15 @@ final class Attacker {
 
   /// Sends text. Returns whether the server has accepted it.
   @discardableResult
-  func send(_ text: String) -> Bool {
-    let bytes = Array(text.utf8)
+  func send(_ text: @autoclosure () -> String) -> Bool {
+    let bytes = Attacker.turn.withLock { _ in Array(text().utf8) }
     var sent = 0
     while sent < bytes.count {
-      let count = bytes[sent...].withUnsafeBytes {
-        Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      let chunk = bytes[sent..<min(bytes.count, sent + Attacker.chunkBytes)]
+      let count = Attacker.turn.withLock { _ in
+        chunk.withUnsafeBytes {
+          Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+        }
       }
       if count > 0 {
         sent += count
@@ -165,11 +176,14 @@ final class Attacker {
   /// Reads a number of lines, and ignores them. Returns false if the connection has ended.
   func read(_ lines: Int) -> Bool {
     var left = lines
-    var chunk = [UInt8](repeating: 0, count: 256 * 1024)
+    var chunk = [UInt8](repeating: 0, count: Attacker.chunkBytes)
     while left > 0 {
-      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
+      let (count, lines) = Attacker.turn.withLock { _ in
+        let count = recv(socket.descriptor, &chunk, chunk.count, 0)
+        return (count, chunk.prefix(max(0, count)).count { $0 == UInt8(ascii: "\n") })
+      }
       if count > 0 {
-        for byte in chunk[..<count] where byte == UInt8(ascii: "\n") { left -= 1 }
+        left -= lines
       } else if count < 0, errno == EAGAIN {
         poll(POLLIN)
       } else {

@@ -47,9 +47,9 @@ public final class Database: Sendable {
 
   /// Returns the database of a server that belongs to no named app. A new one has the options of the default app.
   static func sharedDatabase(_ endpoint: Endpoint) -> Database {
-    let options = FirebaseApp.app()?.options.databaseOptions ?? DatabaseOptions()
-    return shared.withLock { shared in
+    shared.withLock { shared in
       if let database = shared[endpoint] { return database }
+      let options = FirebaseApp.app()?.options.databaseOptions ?? DatabaseOptions()
       let database = Database(endpoint, nil, options)
       shared[endpoint] = database
       return database
