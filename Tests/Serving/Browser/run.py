@@ -52,7 +52,7 @@ def main():
     parser.add_argument("canopy")
     parser.add_argument("seed")
     parser.add_argument("folder", help="for the screenshots")
-    parser.add_argument("--only", default="", help="a part of the names of the checks to run")
+    parser.add_argument("--only", default="", help="a part of the name of a file, or of a check's line")
     parser.add_argument("--pictures", help="the folder for the pictures of the documentation")
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
@@ -62,12 +62,14 @@ def main():
     except PermissionError:
         pass
     stage = Stage(options)
-    failed = 0
+    run = failed = 0
     for module in (blog_views, blog_actions, blog_live, blog_page, console_login, console_data, console_operations,
                    console_hostile, console_looks, pictures):
         for name, check in list(vars(module).items()):
-            if not name.startswith("check_") or options.only not in name:
+            words = name.removeprefix("check_").replace("_", " ")
+            if not name.startswith("check_") or options.only not in f"{module.__name__}: {words}":
                 continue
+            run += 1
             start = time.monotonic()
             try:
                 check(stage)
@@ -81,14 +83,15 @@ def main():
                 for index, browser in enumerate(stage.browsers):
                     browser.screenshot(os.path.join(options.folder, f"failed-{name}-{index}.png"))
                     browser.errors()
-            words = name.removeprefix("check_").replace("_", " ")
             print(f"{result} {module.__name__}: {words} ({time.monotonic() - start:.1f} s)", flush=True)
     for browser in stage.browsers:
         browser.close()
     status = stage.server.stop()
     if status != 0:
         print(f"FAILED  the server ended with exit code {status} after SIGTERM, not 0")
-    sys.exit(1 if failed or status != 0 else 0)
+    if run == 0:
+        print(f"FAILED  no check has {options.only!r} in its line")
+    sys.exit(1 if run == 0 or failed or status != 0 else 0)
 
 
 main()
