@@ -155,7 +155,8 @@ public final class Database: Sendable {
   }
 
   /// Drops all writes and transactions that the server has not confirmed, as if it had refused
-  /// them, and the on-disconnect operations that wait for a connection.
+  /// them, and the on-disconnect operations that wait for a connection. With persistence, no later process sends
+  /// them either.
   public func purgeOutstandingWrites() {
     repository.use { $0.purgeWrites() }
   }

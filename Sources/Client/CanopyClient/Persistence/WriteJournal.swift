@@ -2,18 +2,19 @@ internal import CanopyTree
 internal import Foundation
 internal import Synchronization
 
-/// The pending writes that the store has not recorded yet, in two files.
+/// The writes that were made or withdrawn and that the store has not recorded yet, in two files.
 ///
-/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. That
-/// costs one system call. It survives a loss of power once the store has recorded it, because the journal is
-/// not synchronized with the disk.
+/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. So is
+/// the id of a write before the call that withdraws it returns, so that no later process sends it. Each costs one system
+/// call. They survive a loss of power once the store has recorded them, because the journal is not synchronized with the
+/// disk.
 ///
 /// The files take turns, so that none grows while the store works: call `turn` before the store takes writes, and
 /// `clearOlder` when it has recorded them. A file may keep writes that the store has recorded. The reader drops them by
 /// their ids, which ascend over all processes.
 ///
 /// A write is a line of fields, between tabs: the id, the milliseconds, and for each item its location and its value in
-/// JSON. Neither a location nor JSON contains a tab or a line feed.
+/// JSON. Neither a location nor JSON contains a tab or a line feed. A withdrawn write is a line of its id alone.
 final class WriteJournal: Sendable {
   private let paths: [String]
   private let files: [Int32]
@@ -42,22 +43,35 @@ final class WriteJournal: Sendable {
     for file in files { close(file) }
   }
 
-  /// Appends the new writes among changes.
+  /// The writes of both files, also those that were withdrawn, and the ids of the withdrawn ones.
+  struct Contents {
+    var writes: [SavedState.SavedWrite] = []
+    var withdrawn: [WriteID] = []
+  }
+
+  /// Appends the new writes and the withdrawn ones among changes.
   ///
   /// - Throws: `PersistenceError`; then none of them is appended.
   func note(_ changes: [StateChange]) throws {
     var output = JSONOutput()
-    for case .writeAdded(let id, let write, let milliseconds) in changes {
-      output.append(id.number)
-      output.append("\t")
-      output.append(milliseconds)
-      for item in write.items {
+    for change in changes {
+      switch change {
+      case .writeAdded(let id, let write, let milliseconds):
+        output.append(id.number)
         output.append("\t")
-        output.append(raw: item.location.text)
-        output.append("\t")
-        output.append(item.value)
+        output.append(milliseconds)
+        for item in write.items {
+          output.append("\t")
+          output.append(raw: item.location.text)
+          output.append("\t")
+          output.append(item.value)
+        }
+        output.append("\n")
+      case .writeRemoved(let id, isWithdrawn: true):
+        output.append(id.number)
+        output.append("\n")
+      case .writeRemoved, .received, .listening, .kept: break
       }
-      output.append("\n")
     }
     guard output.count > 0 else { return }
     try active.withLock { active in
@@ -97,24 +111,34 @@ final class WriteJournal: Sendable {
     for file in files { _ = ftruncate(file, 0) }
   }
 
-  /// Returns the writes in both files, in the order of their ids. Leaves out lines that are incomplete, as after a loss of
+  /// Reads both files. The writes are in the order of their ids. Leaves out lines that are incomplete, as after a loss of
   /// power.
-  func read() -> [SavedState.SavedWrite] {
-    let writes = paths.flatMap { path -> [SavedState.SavedWrite] in
+  func read() -> Contents {
+    var contents = Contents()
+    for path in paths {
       let bytes = FileManager.default.contents(atPath: path) ?? Data()
       let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
       // After the last line feed there is an incomplete line, or none.
-      return lines.dropLast().compactMap { Self.savedWrite($0) }
+      for line in lines.dropLast() {
+        let fields = line.split(separator: UInt8(ascii: "\t"), omittingEmptySubsequences: false)
+          .map { String(decoding: $0, as: UTF8.self) }
+        // Numbers continue from the last one and must not overflow.
+        guard let id = fields.first.flatMap({ Int64($0) }), 0...Int64.max / 2 ~= id else {
+          continue
+        }
+        if fields.count == 1 {
+          contents.withdrawn.append(WriteID(id))
+        } else if let write = Self.savedWrite(WriteID(id), fields) {
+          contents.writes.append(write)
+        }
+      }
     }
-    return writes.sorted { $0.id < $1.id }
+    contents.writes.sort { $0.id < $1.id }
+    return contents
   }
 
-  private static func savedWrite(_ line: Data) -> SavedState.SavedWrite? {
-    let fields = line.split(separator: UInt8(ascii: "\t"), omittingEmptySubsequences: false)
-      .map { String(decoding: $0, as: UTF8.self) }
-    guard fields.count >= 2, fields.count % 2 == 0, let id = Int64(fields[0]),
-      // Numbers continue from the last one and must not overflow.
-      0...Int64.max / 2 ~= id, let milliseconds = Int64(fields[1])
+  private static func savedWrite(_ id: WriteID, _ fields: [String]) -> SavedState.SavedWrite? {
+    guard fields.count >= 2, fields.count % 2 == 0, let milliseconds = Int64(fields[1])
     else { return nil }
     let items = stride(from: 2, to: fields.count, by: 2).map { index in
       Result {
@@ -123,6 +147,6 @@ final class WriteJournal: Sendable {
       }
     }
     guard let write = try? Write(items.map { try $0.get() }) else { return nil }
-    return SavedState.SavedWrite(id: WriteID(id), write: write, milliseconds: milliseconds)
+    return SavedState.SavedWrite(id: id, write: write, milliseconds: milliseconds)
   }
 }

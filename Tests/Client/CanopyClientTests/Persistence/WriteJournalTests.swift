@@ -16,7 +16,7 @@ struct WriteJournalTests {
     .writeAdded(WriteID(id), try Write.set(Location("a"), value), milliseconds: id * 10)
   }
 
-  private func ids(_ journal: WriteJournal) -> [Int64] { journal.read().map(\.id.number) }
+  private func ids(_ journal: WriteJournal) -> [Int64] { journal.read().writes.map(\.id.number) }
 
   @Test func `writes are read as they were noted, by the same process and by the next`() throws {
     var random = SeededGenerator(printingSeedFor: "WriteJournalTests")
@@ -28,12 +28,13 @@ struct WriteJournalTests {
       let write = writes.next(&random)
       noted.append((write, Int64(id)))
       try journal.note([
-        .writeAdded(WriteID(Int64(id)), write, milliseconds: Int64(id)), .writeRemoved(WriteID(7)),
+        .writeAdded(WriteID(Int64(id)), write, milliseconds: Int64(id)),
+        .writeRemoved(WriteID(7), isWithdrawn: false),
       ])
       if random.oneIn(50) { journal.turn() }
     }
     for journal in [journal, try WriteJournal(folder: folder.path)] {
-      let read = journal.read()
+      let read = journal.read().writes
       try #require(read.map(\.id.number) == (0..<300).map { Int64($0) })
       for (one, other) in zip(read, noted) {
         #expect(one.milliseconds == other.milliseconds)
@@ -44,6 +45,21 @@ struct WriteJournalTests {
             == other.write.items.map(\.value.serverValues.count))
       }
     }
+  }
+
+  @Test func `a withdrawn write is noted in either file, and an answered one is not`() throws {
+    let journal = try WriteJournal(folder: folder.path)
+    try journal.note([change(1), change(2)])
+    journal.turn()
+    try journal.note([
+      .writeRemoved(WriteID(1), isWithdrawn: false), .writeRemoved(WriteID(2), isWithdrawn: true),
+    ])
+    try journal.note([change(3), .writeRemoved(WriteID(3), isWithdrawn: true)])
+    let read = journal.read()
+    #expect(read.writes.map(\.id.number) == [1, 2, 3])
+    #expect(read.withdrawn.map(\.number) == [2, 3])
+    journal.clear()
+    #expect(journal.read().withdrawn.isEmpty)
   }
 
   @Test func `the files take turns, and only the older one is cleared`() throws {
