@@ -109,13 +109,16 @@ struct Failure: Error, CustomStringConvertible {
   let description: String
 
   init(_ sentence: String) {
-    description = sentence
+    description = Output.shown(sentence)
   }
 
   /// Takes the sentence of an error, or its description if it has none.
   init(_ error: any Error) {
+    let description: String
     switch error {
-    case let error as Failure: self = error
+    case let error as Failure:
+      self = error
+      return
     case let error as StoreError: description = error.sentence
     case let error as AccountError: description = error.sentence
     case let error as SocialError: description = error.sentence
@@ -131,6 +134,7 @@ struct Failure: Error, CustomStringConvertible {
     case let error as RulesFileError: description = error.sentence
     default: description = "\(error)"
     }
+    self.init(description)
   }
 
   /// Runs `body`, and turns each error except those of the parser into a `Failure`.

@@ -7,7 +7,7 @@ enum Output {
   ///
   /// - Throws: `Failure` if stdout cannot be written.
   static func line(_ text: String) throws {
-    try bytes(Data((text + "\n").utf8))
+    try bytes(Data((shown(text) + "\n").utf8))
   }
 
   /// Prints the line of a listener that is ready. The server also serves if stdout is closed.
@@ -32,7 +32,32 @@ enum Output {
 
   /// Prints a line to stderr.
   static func note(_ text: String) {
-    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+    try? FileHandle.standardError.write(contentsOf: Data((shown(text) + "\n").utf8))
+  }
+
+  /// Returns a text with escapes in place of the characters that a terminal obeys: control characters other than line
+  /// feeds and tabs, and those that change the direction of text. Stored data and files of others may have them.
+  static func shown(_ text: String) -> String {
+    guard text.unicodeScalars.contains(where: isObeyed) else { return text }
+    var shown = String.UnicodeScalarView()
+    for scalar in text.unicodeScalars {
+      guard isObeyed(scalar) else {
+        shown.append(scalar)
+        continue
+      }
+      shown += "\\u{\(String(scalar.value, radix: 16, uppercase: true))}".unicodeScalars
+    }
+    return String(shown)
+  }
+
+  private static func isObeyed(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar {
+    case "\n", "\t": false
+    case ..<" ", "\u{7F}"..."\u{9F}", "\u{61C}", "\u{200E}", "\u{200F}", "\u{2028}"..."\u{202E}",
+      "\u{2066}"..."\u{2069}":
+      true
+    default: false
+    }
   }
 
   /// Replaces the line of progress on stderr if that is a terminal, and ends the line if `isDone`.

@@ -54,6 +54,24 @@ import Testing
     }
   }
 
+  @Test func `a terminal gets no control characters of files`() async throws {
+    try write(#"{"rules":{".read":"\u001b[31m\u0007"}}"#, to: rules)
+    let checked = try await Command.run(["rules", "check", rules])
+    #expect(checked.status == 1 && checked.errors.contains(#"\u{1B}"#), "\(checked.errors)")
+    let cases = folder.path + "/cases.json"
+    let name = #"\u009b31m \u202e \t e\u0301 \u200d"#
+    try write(
+      #"[{"name":"\#(name)","auth":null,"operation":"read","path":"/","allowed":true}]"#, to: cases)
+    let tested = try await Command.run(["rules", "test", "built-in", cases])
+    #expect(tested.status == 1)
+    #expect(
+      tested.text.contains(#"\u{9B}31m \u{202E} "# + "\t e\u{301} \u{200D}"), "\(tested.text)")
+    for text in [checked.errors, checked.text, tested.errors, tested.text] {
+      #expect(
+        !text.unicodeScalars.contains { ["\u{1B}", "\u{7}", "\u{9B}", "\u{202E}"].contains($0) })
+    }
+  }
+
   @Test func `the error for an unreadable file has the reason`() async throws {
     for (path, reason) in [
       (folder.path + "/missing", "No such file or directory"), (folder.path, "Is a directory"),
