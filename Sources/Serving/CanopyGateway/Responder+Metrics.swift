@@ -16,11 +16,11 @@ extension Responder {
 
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
   /// used, and by which requests. A web page that a person on this machine has open is not such a program, even if the
-  /// name of its server resolves to this machine.
+  /// name of its server resolves to this machine, and even if its request has no origin, such as that for an image.
   func metrics(_ request: Parsed) async throws -> HTTPAnswer {
     guard request.method == .get else { return .methodNotAllowed([.get]) }
     if !Operations.isThisMachine(connection.address) || request.fields[.origin] != nil
-      || request.host.map(RealtimeConnections.mayBeForeign) ?? false
+      || isOfAnotherSite(request) || request.host.map(RealtimeConnections.mayBeForeign) ?? false
     {
       guard case .administrator = try await identity(request) else {
         throw WireError(.permissionDenied, "")
@@ -31,5 +31,11 @@ extension Responder {
     answer.fields[.contentType] = MetricsText.contentType
     answer.body = .bytes(ByteBuffer(string: operations.metrics.text))
     return answer
+  }
+
+  /// Whether a browser says that a page of another site makes the request.
+  private func isOfAnotherSite(_ request: Parsed) -> Bool {
+    guard let site = Responder.site(request.fields) else { return false }
+    return !site.hasSameBytes(as: "none") && !site.hasSameBytes(as: "same-origin")
   }
 }

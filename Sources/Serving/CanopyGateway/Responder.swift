@@ -289,7 +289,7 @@ struct Responder: Sendable {
   }
 
   /// The field by which a browser says how the site of a page relates to the server; nil without one.
-  private static func site(_ fields: HTTPFields) -> String? {
+  static func site(_ fields: HTTPFields) -> String? {
     HTTPField.Name("Sec-Fetch-Site").flatMap { fields[$0] }
   }
 

@@ -45,6 +45,13 @@ import Testing
         // A web page of another origin, in a browser on the server's machine.
         let page = try await client.request("GET", "/metrics", ["Origin": "http://evil.example"])
         #expect(page.status == 401 && !page.text.contains("canopy_"))
+        // The request for an image on a page has no origin.
+        for (site, status) in [
+          ("cross-site", 401), ("same-site", 401), ("same-origin", 200), ("none", 200),
+        ] {
+          let image = try await client.request("GET", "/metrics", ["Sec-Fetch-Site": site])
+          #expect(image.status == status && image.text.contains("canopy_") == (status == 200))
+        }
         // A page whose own name resolves to this machine sends no origin.
         for (host, status) in [("evil.example", 401), ("127.0.0.1:9", 200), ("machine", 200)] {
           try await client.send("GET /metrics HTTP/1.1\r\nHost: \(host)\r\n\r\n")
