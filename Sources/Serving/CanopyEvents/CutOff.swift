@@ -1,9 +1,24 @@
 package import CanopySession
+package import Logging
 package import NIOCore
 
 /// The event that precedes a close that drops the unsent output of the connection.
 package struct CutOff: Sendable {
   package init() {}
+}
+
+/// Closes the socket of a connection that is cut off: TLS, which stands behind this handler, would wait for the client.
+///
+/// The handler is the first one of a pipeline with TLS.
+final class CutOffClose: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+
+  func triggerUserOutboundEvent(
+    context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
+  ) {
+    if event is CutOff { return context.close(promise: promise) }
+    context.triggerUserOutboundEvent(event, promise: promise)
+  }
 }
 
 extension Channel {
@@ -31,5 +46,16 @@ extension MemoryBudget {
   ///     connection that reports may be changing the state that its end changes as well.
   package func open(on loop: any EventLoop, end: @escaping @Sendable () -> Void) -> Share {
     open { loop.execute(end) }
+  }
+
+  /// Opens a share of a connection that is cut off if it holds the most.
+  package func open(of channel: any Channel, _ logger: Logger) -> Share {
+    open(on: channel.eventLoop) {
+      guard channel.isActive else { return }
+      logger.notice(
+        "a connection was cut off because the server is short of memory",
+        metadata: ["from": "\(channel.remoteAddress?.ipAddress ?? "local")"])
+      channel.cutOff()
+    }
   }
 }

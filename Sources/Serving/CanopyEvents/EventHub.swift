@@ -324,6 +324,8 @@ package final class EventHub: Sendable {
 }
 
 extension EventHub: TurnTaker {
+  package var turnGroup: TurnGroup? { nil }
+
   package func takeTurn(bytes: Int) -> Int {
     state.value.goesOnLater = false
     drain()

@@ -1,11 +1,18 @@
+package import CanopyEngine
+package import CanopySession
+package import Logging
 package import NIOCore
 
-/// Lets the connections of an event loop that send much be read in turns.
+/// Lets the connections of an event loop that send much be read, and their input be decoded, in turns.
 ///
-/// A loop that finds three hundred sockets readable would read 64 KiB of each before it answers any client. So a
-/// connection that has just sent much is read again when its turn comes; a connection that sends little is read at
-/// once. The handler is the first one of a pipeline, and used on the loop of its turns only.
-package final class ReadTurns: ChannelDuplexHandler {
+/// A loop that finds three hundred sockets readable would read 64 KiB of each before it answers any client, and decode
+/// thousands of short requests or frames of each. So a connection that has just sent much is read again when its turn
+/// comes. The input of a read is handed on in small slices, until the time for the connection is over; the rest waits for
+/// the next turn, and is charged to the memory budget. A connection that sends little is read and served at once. While
+/// the server is short of memory, only those are.
+///
+/// The handler stands behind TLS and before all others, and is used on the loop of its turns only.
+package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
   package typealias InboundIn = ByteBuffer
   package typealias InboundOut = ByteBuffer
   package typealias OutboundIn = ByteBuffer
@@ -13,15 +20,40 @@ package final class ReadTurns: ChannelDuplexHandler {
 
   /// The bytes of one read from which on the next read waits for a turn.
   package static let bulkBytes = 16 * 1024
+  /// The bytes that are handed on between two looks at the clock.
+  package static let sliceBytes = 2 * 1024
+  /// The time after which a connection tries to read again, if the server is short of memory.
+  package static let shortageMilliseconds: Int64 = 10
 
   private let turns: LoopTurns
+  private let work: WorkBudget
+  private let memory: MemoryBudget
+  private let logger: Logger
   private var context: ChannelHandlerContext?
+  private var group: TurnGroup?
+  private var turn = WorkBudget.Turn()
   /// The bytes that came since the last request to read.
   private var bytes = 0
+  /// The bytes that wait to be handed on.
+  private var kept = ByteBuffer()
+  /// The events that came behind these bytes.
+  private var events: [Any] = []
+  private var share: MemoryBudget.Share?
+  private var isHandingOn = false
   private var takesTurn = false
+  /// Whether the pipeline waits to read.
+  private var wantsRead = false
 
-  package init(_ turns: LoopTurns) {
+  /// - Parameters:
+  ///   - work: the time for all connections of the loop.
+  ///   - memory: the budget to which the bytes that wait are charged.
+  package init(
+    _ turns: LoopTurns, _ work: WorkBudget, _ memory: MemoryBudget, _ logger: Logger
+  ) {
     self.turns = turns
+    self.work = work
+    self.memory = memory
+    self.logger = logger
   }
 
   package func handlerAdded(context: ChannelHandlerContext) {
@@ -32,39 +64,134 @@ package final class ReadTurns: ChannelDuplexHandler {
     self.context = nil
   }
 
-  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    bytes += unwrapInboundIn(data).readableBytes
-    context.fireChannelRead(data)
+  package func channelInactive(context: ChannelHandlerContext) {
+    drop()
+    context.fireChannelInactive()
   }
 
-  /// Closes the socket of a connection that is cut off: TLS, which stands behind this handler, would wait for the client.
-  package func triggerUserOutboundEvent(
-    context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
-  ) {
-    if event is CutOff { return context.close(promise: promise) }
-    context.triggerUserOutboundEvent(event, promise: promise)
+  private func drop() {
+    kept = ByteBuffer()
+    events = []
+    share = nil
   }
+
+  // MARK: Handing on
+
+  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    var buffer = unwrapInboundIn(data)
+    bytes += buffer.readableBytes
+    if kept.readableBytes > 0 || isHandingOn {
+      kept.writeBuffer(&buffer)
+    } else if buffer.readableBytes <= Self.sliceBytes {
+      context.fireChannelRead(data)
+    } else {
+      kept = buffer
+      handOn(context)
+    }
+  }
+
+  /// Hands on slices until the turn of the connection is over.
+  private func handOn(_ context: ChannelHandlerContext) {
+    isHandingOn = true
+    while let slice = kept.readSlice(length: min(Self.sliceBytes, kept.readableBytes)),
+      slice.readableBytes > 0
+    {
+      context.fireChannelRead(wrapInboundOut(slice))
+      guard kept.readableBytes > 0 else { break }
+      if work.count(&turn, bytes: slice.readableBytes) {
+        takeTurnLater()
+        break
+      }
+    }
+    isHandingOn = false
+    if kept.readableBytes == 0 { kept = ByteBuffer() }
+    charge(context.channel)
+  }
+
+  private func charge(_ channel: any Channel) {
+    let bytes = kept.storageCapacity
+    if share == nil {
+      guard bytes >= MemoryBudget.reportBytes, channel.isActive else { return }
+      share = memory.open(of: channel, logger)
+    }
+    share?.report(bytes)
+  }
+
+  package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    // Such as the end of the input, which follows the bytes before it.
+    if kept.readableBytes > 0 { return events.append(event) }
+    context.fireUserInboundEventTriggered(event)
+  }
+
+  // MARK: Reading
 
   package func read(context: ChannelHandlerContext) {
-    guard bytes >= ReadTurns.bulkBytes else {
+    guard !takesTurn, kept.readableBytes == 0 else {
+      wantsRead = true
+      return
+    }
+    let isLarge = bytes > ReadBuffers.keptBytesMax
+    guard bytes >= Self.bulkBytes || isLarge && memory.isShort else {
       bytes = 0
       return context.read()
     }
+    wantsRead = true
+    takeTurnLater()
+  }
+
+  private func takeTurnLater() {
     guard !takesTurn else { return }
     takesTurn = true
     turns.append(self)
   }
+
+  /// Reads if a read was held back, and no bytes wait to be handed on.
+  private func readOn(_ context: ChannelHandlerContext) {
+    guard wantsRead else { return }
+    if memory.isShort {
+      takesTurn = true
+      context.eventLoop.assumeIsolated().scheduleTask(
+        in: .milliseconds(Self.shortageMilliseconds)
+      ) { [self] in
+        guard self.context != nil else { return }
+        turns.append(self)
+      }
+      return
+    }
+    bytes = 0
+    wantsRead = false
+    // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
+    let isReading = try? context.channel.syncOptions?.getOption(.autoRead)
+    if isReading == true { context.read() }
+  }
 }
 
 extension ReadTurns: TurnTaker {
+  package var turnGroup: TurnGroup? { group ?? makeGroup() }
+
+  private func makeGroup() -> TurnGroup {
+    let made = Operations.turns(
+      of: ObjectIdentifier(self), at: context?.remoteAddress?.ipAddress ?? "")
+    group = made
+    return made
+  }
+
   package func takeTurn(bytes: Int) -> Int {
     takesTurn = false
-    self.bytes = 0
     guard let context, context.channel.isActive else { return 0 }
-    // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
-    if let isReading = try? context.channel.syncOptions?.getOption(.autoRead), isReading {
-      context.read()
+    guard kept.readableBytes > 0 else {
+      readOn(context)
+      return LoopTurns.turnBytes
     }
+    turn = work.nextTurn()
+    handOn(context)
+    context.fireChannelReadComplete()
+    guard kept.readableBytes == 0 else { return LoopTurns.turnBytes }
+    var due: [Any] = []
+    swap(&due, &events)
+    for event in due { context.fireUserInboundEventTriggered(event) }
+    // The next read is another turn.
+    if wantsRead { takeTurnLater() }
     return LoopTurns.turnBytes
   }
 }

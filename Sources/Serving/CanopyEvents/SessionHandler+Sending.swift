@@ -1,4 +1,4 @@
-internal import CanopyEngine
+package import CanopyEngine
 internal import CanopySession
 package import NIOCore
 
@@ -109,6 +109,8 @@ extension SessionHandler: Flushable {
 }
 
 extension SessionHandler: TurnTaker {
+  package final var turnGroup: TurnGroup? { client.turns }
+
   /// Asks for a turn to encode a piece or to carry out requests.
   final func takeTurnLater() {
     guard !scheduled.takesTurn else { return }

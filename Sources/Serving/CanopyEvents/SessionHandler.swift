@@ -263,6 +263,8 @@ open class SessionHandler {
     session.lose()
     perform(context)
     output.removeAll()
+    // Its memory is no longer charged.
+    keptInput.drop()
     client.share?.leave(holding: session.ledger.requests)
     context.fireChannelInactive()
   }

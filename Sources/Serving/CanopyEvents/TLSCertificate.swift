@@ -110,8 +110,8 @@ extension TLSCertificate {
   ) throws {
     let context = contexts.withLock { inner == .http ? $0.http : $0.lines }
     try channel.pipeline.syncOperations.addHandlers([
-      FirstByte(expectsTLS: true, refusal: refusal), NIOSSLServerHandler(context: context),
-      HandshakeGuard(memory, seconds: handshakeSeconds),
+      CutOffClose(), FirstByte(expectsTLS: true, refusal: refusal),
+      NIOSSLServerHandler(context: context), HandshakeGuard(memory, seconds: handshakeSeconds),
     ])
   }
 

@@ -1,6 +1,7 @@
 internal import CanopyEvents
 internal import CanopyRealtime
 internal import CanopySession
+internal import CanopyTree
 internal import HTTPTypes
 internal import HummingbirdCore
 internal import Logging
@@ -40,16 +41,19 @@ struct GatewayChannel: ServerChildChannel {
   private let sockets: RealtimeConnections
   private let counters: HTTPMetrics
 
-  /// - Parameter turns: makes the turns of a loop; nil for those of `LoopTurns`.
+  /// - Parameters:
+  ///   - turns: makes the turns of a loop; nil for those of `LoopTurns`.
+  ///   - now: the clock by which turns end.
   init(
     _ operations: Operations, configuration: Gateway.Configuration, logger: Logger,
-    turns: (@Sendable (any EventLoop) -> LoopTurns)? = nil
+    turns: (@Sendable (any EventLoop) -> LoopTurns)? = nil,
+    now: @escaping @Sendable () -> NIODeadline = { .now() }
   ) {
     self.operations = operations
     self.configuration = configuration
     loops = LoopLocals { loop in
       .makeBoxSendingValue(
-        GatewayLoop(operations, loop: loop, turns: turns?(loop)), eventLoop: loop)
+        GatewayLoop(operations, loop: loop, turns: turns?(loop), now: now), eventLoop: loop)
     }
     var realtime = RealtimeConnections.Configuration()
     realtime.isEmulator = configuration.isEmulator
@@ -92,12 +96,14 @@ struct GatewayChannel: ServerChildChannel {
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandler(ReadTurns(connection.loop.value.turns))
     if let certificate = configuration.certificate {
       try certificate.addHandlers(
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
+    let loop = connection.loop.value
+    try pipeline.addHandler(
+      ReadTurns(loop.turns, loop.work, operations.memory, operations.logger))
     let exchange = HTTPExchange(connection, input)
     let close = HeldClose(unreadSeconds: configuration.patience.unreadSeconds)
     try pipeline.addHandlers([end, close, input, encoder, decoder, exchange])
@@ -160,6 +166,9 @@ struct GatewayChannel: ServerChildChannel {
     return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [self] channel, head in
+      guard GatewayChannel.mayUpgrade(head) else {
+        return channel.eventLoop.makeSucceededFuture(nil)
+      }
       switch GatewayChannel.resource(head) {
       case .realtime:
         let isForeign = sockets.isForeign(
@@ -207,6 +216,13 @@ struct GatewayChannel: ServerChildChannel {
     }.recover { _ in nil }
   }
 
+  /// Whether a request is a GET without a body, as the protocol asks. The other parts of a request with a body would be
+  /// the first bytes of the WebSocket for a program before this server.
+  private static func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
+    head.method == .GET && !head.headers.contains(name: "Transfer-Encoding")
+      && head.headers["Content-Length"].allSatisfy { $0.hasSameBytes(as: "0") }
+  }
+
   private static func resource(_ head: HTTPRequestHead) -> Target.Resource? {
     guard let target = try? Target(head.uri) else { return nil }
     return try? target.resource()
@@ -245,8 +261,10 @@ final class GatewayLoop {
   let operations: Operations
   let inbox: LoopInbox
   let hub: EventHub
-  /// The connections that wait to be read.
+  /// The connections that wait to be read, or for their next request.
   let turns: LoopTurns
+  /// The time that the input of connections may take.
+  let work: WorkBudget
   /// The connections that have something to send.
   let flushes: FlushQueue
   /// The connections of the loop that are not WebSockets.
@@ -255,11 +273,13 @@ final class GatewayLoop {
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
-  /// - Parameter home: the state for the default namespace, with which it shares the turns and the connections; nil if
-  ///   this is it.
+  /// - Parameters:
+  ///   - now: the clock by which turns end.
+  ///   - home: the state for the default namespace, with which it shares the turns and the connections; nil if this is
+  ///     it.
   init(
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
-    home: GatewayLoop? = nil
+    now: @escaping () -> NIODeadline = { .now() }, home: GatewayLoop? = nil
   ) {
     self.operations = operations
     self.loop = loop
@@ -268,6 +288,7 @@ final class GatewayLoop {
     self.inbox = inbox
     self.hub = hub
     self.turns = turns ?? home?.turns ?? LoopTurns(loop: loop)
+    work = home?.work ?? WorkBudget(loop: loop, now: now)
     clients = home?.clients ?? LoopClients(operations.clientRegistry, loop: loop)
     flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)

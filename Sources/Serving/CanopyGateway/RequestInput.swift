@@ -1,3 +1,5 @@
+internal import CanopyEngine
+internal import CanopyEvents
 internal import NIOCore
 internal import NIOHTTP1
 
@@ -22,8 +24,12 @@ final class RequestInput: ChannelDuplexHandler {
   static let fieldBytes = 128
   /// The kept bytes from which on no more are read. With fewer bytes the end of the client is noticed.
   static let keptBytesMax = 16 * 1024
-  /// The bytes that the decoder gets at once. They may have some dozens of short requests.
+  /// The bytes that the decoder gets at once. They end with the first head in them.
   private static let sliceBytes = 1024
+  /// The bytes of a WebSocket that came with its request, and are handed on at once.
+  private static let webSocketSliceBytes = ReadTurns.sliceBytes
+  /// The cost of a request in a turn.
+  private static let requestTurnBytes = LoopTurns.turnBytes / 8
   /// The bytes from which the decoder has returned nothing, after which a head is too long, whatever stands between its
   /// fields.
   private static let undecodedBytesMax = headBytesMax + 8 * 1024
@@ -52,6 +58,8 @@ final class RequestInput: ChannelDuplexHandler {
   private var undecodedBytes = 0
   private var chargedInput = 0
   private var isHandingOn = false
+  private var takesTurn = false
+  private lazy var group = connection.turns
   /// Whether the pipeline waits to read.
   private var wantsRead = false
   /// Whether the end of the client's input is held back.
@@ -97,9 +105,9 @@ final class RequestInput: ChannelDuplexHandler {
     handOn(context)
   }
 
-  /// Hands on bytes until a request is to be answered.
+  /// Hands on bytes until a request is to be answered, or the first frames of a WebSocket.
   private func handOn(_ context: ChannelHandlerContext) {
-    guard !isHandingOn else { return }
+    guard !isHandingOn, !takesTurn else { return chargeInput() }
     isHandingOn = true
     while kept.readableBytes > 0, mode == .webSocket || unanswered <= 0 {
       guard let slice = takeSlice() else { break }
@@ -111,6 +119,10 @@ final class RequestInput: ChannelDuplexHandler {
         }
       }
       context.fireChannelRead(wrapInboundOut(slice))
+      if mode == .webSocket, kept.readableBytes > 0 {
+        takeTurnLater()
+        break
+      }
     }
     isHandingOn = false
     if kept.readableBytes == 0 {
@@ -127,11 +139,25 @@ final class RequestInput: ChannelDuplexHandler {
   }
 
   private func takeSlice() -> ByteBuffer? {
-    guard mode == .requests else { return kept.readSlice(length: kept.readableBytes) }
-    let slice = kept.readSlice(length: min(kept.readableBytes, Self.sliceBytes))
+    guard mode == .requests else {
+      return kept.readSlice(length: min(kept.readableBytes, Self.webSocketSliceBytes))
+    }
+    let slice = kept.readSlice(
+      length: Self.headEnd(kept.readableBytesView.prefix(Self.sliceBytes)))
     // The decoder may keep the last slice for long, and with it the buffer of a whole read.
     guard kept.readableBytes == 0, kept.storageCapacity > 4 * Self.sliceBytes else { return slice }
     return slice.map { ByteBuffer($0.readableBytesView) }
+  }
+
+  /// Returns the number of bytes to the end of the first head: to its empty line. All bytes if there is none.
+  private static func headEnd(_ bytes: ByteBufferView) -> Int {
+    var rest = bytes
+    while let feed = rest.firstIndex(of: UInt8(ascii: "\n")) {
+      rest = bytes[(feed + 1)...]
+      if rest.first == UInt8(ascii: "\r") { rest = rest.dropFirst() }
+      if rest.first == UInt8(ascii: "\n") { return rest.startIndex + 1 - bytes.startIndex }
+    }
+    return bytes.count
   }
 
   /// Charges the kept bytes, and those of an unfinished head with the strings and the list of its fields.
@@ -190,13 +216,16 @@ final class RequestInput: ChannelDuplexHandler {
     unanswered += 1
   }
 
-  /// Notes that a request is answered, and hands on the next one.
+  /// Notes that a request is answered, and hands on the next one in the next turn of the connection.
   func endResponse() {
     unanswered -= 1
-    guard kept.readableBytes > 0, let context else { return }
-    // Later, because the response is being written.
-    let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
-    context.eventLoop.execute { bound.value.handOnLater() }
+    if kept.readableBytes > 0 { takeTurnLater() }
+  }
+
+  private func takeTurnLater() {
+    guard context != nil, !takesTurn else { return }
+    takesTurn = true
+    connection.loop.value.turns.append(self)
   }
 
   private func handOnLater() {
@@ -262,5 +291,15 @@ final class RequestInput: ChannelDuplexHandler {
     guard bytes != chargedOutput else { return }
     chargedOutput = bytes
     connection.charge(output: bytes)
+  }
+}
+
+extension RequestInput: TurnTaker {
+  var turnGroup: TurnGroup? { group }
+
+  func takeTurn(bytes: Int) -> Int {
+    takesTurn = false
+    handOnLater()
+    return mode == .webSocket ? LoopTurns.turnBytes : Self.requestTurnBytes
   }
 }

@@ -207,7 +207,6 @@ public final class LineServer: Service {
           guard mayEnter else { return }
           let shared = contexts.value(of: channel.eventLoop).value
           let pipeline = channel.pipeline.syncOperations
-          try pipeline.addHandler(ReadTurns(shared.turns))
           if let certificate {
             try certificate.addHandlers(
               to: channel, .lines, refusal: LineServer.tlsNeeded, memory: operations.memory,
@@ -215,6 +214,8 @@ public final class LineServer: Service {
           } else if !listener.isLocal {
             try TLSCertificate.addPlainHandler(to: channel, refusal: LineServer.tlsRefused)
           }
+          try pipeline.addHandler(
+            ReadTurns(shared.turns, shared.work, operations.memory, operations.logger))
           try pipeline.addHandler(LineHandler(shared: shared))
         }
       }

@@ -1,4 +1,5 @@
 internal import CanopySession
+internal import CanopyTree
 internal import NIOCore
 internal import NIOWebSocket
 
@@ -24,14 +25,15 @@ final class RawOutput: ChannelOutboundHandler {
 
   /// Adds the handler: before the encoder and the decoder of frames, if there are any.
   ///
-  /// - Returns: the handler that charges the bytes of frames that the decoder keeps; nil without a decoder.
+  /// - Returns: the handler that keeps unfinished frames; nil without a decoder.
   func add(to channel: any Channel, _ operations: Operations) throws -> UnfinishedFrames? {
     let pipeline = channel.pipeline.syncOperations
     guard let encoder = try? pipeline.handler(type: WebSocketFrameEncoder.self) else {
       try pipeline.addHandler(self)
       return nil
     }
-    let frames = UnfinishedFrames(operations.memory, operations.logger)
+    let frames = UnfinishedFrames(
+      operations.memory, operations.logger, frameBytesMax: operations.limits.lineBytesMax)
     try pipeline.addHandlers([self, frames], position: .before(encoder))
     return frames
   }

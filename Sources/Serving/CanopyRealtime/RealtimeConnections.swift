@@ -72,10 +72,9 @@ public final class RealtimeConnections: Sendable {
     let home = loops.value(of: channel.eventLoop).value
     if let namespace { channel.closeFuture.whenComplete { _ in namespace.release() } }
     let output = RawOutput()
-    let frames = try output.add(to: channel, operations)
+    _ = try output.add(to: channel, operations)
     let handler = RealtimeHandler(
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
-      frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
       namespace: namespace)
     try channel.pipeline.syncOperations.addHandler(handler)

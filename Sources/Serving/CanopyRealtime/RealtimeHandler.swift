@@ -17,8 +17,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   let shared: RealtimeLoop
   private let raw: RawOutput
-  /// Charges the frames that are not complete.
-  private let frames: UnfinishedFrames?
   /// The name and port of the server for the client.
   private let host: String
   /// Keeps the namespace open; nil for the default one.
@@ -37,13 +35,11 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private var watched: UserSession?
 
   init(
-    shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String,
-    namespace: NamespaceLease?
+    shared: RealtimeLoop, output: RawOutput, host: String, namespace: NamespaceLease?
   ) {
     self.shared = shared
     self.namespace = namespace
     raw = output
-    self.frames = frames
     self.host = host
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input, .realtime)
@@ -69,7 +65,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let frame = unwrapInboundIn(data)
-    frames?.receive(frame)
     guard session.takesInput else {
       if frame.opcode == .connectionClose { endInput(context) }
       return

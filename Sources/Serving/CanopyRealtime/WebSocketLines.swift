@@ -14,7 +14,7 @@ final class WebSocketLines: ChannelDuplexHandler {
   typealias OutboundOut = ByteBuffer
 
   private let raw: RawOutput
-  /// Charges the frames and fragments that are kept.
+  /// Charges the fragments that are kept.
   private let frames: UnfinishedFrames?
   private var input: RealtimeInput
   /// Whether the first part of a line has gone out, and its end has not.
@@ -36,7 +36,6 @@ final class WebSocketLines: ChannelDuplexHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let frame = unwrapInboundIn(data)
     let item = input.receive(frame)
-    frames?.receive(frame)
     frames?.fragmentBytes = input.byteCount
     switch item {
     case .text(var line):

@@ -82,6 +82,10 @@ public final class MemoryBudget: Sendable {
     state.withLock { $0.used - $0.endingBytes >= bytesMax || $0.idle >= bytesMax / 2 }
   }
 
+  /// Whether more bytes are charged than the bound, so that no connection must be read that sends much: connections end
+  /// then, or have ended and are not yet gone.
+  public var isShort: Bool { state.withLock { $0.used > bytesMax } }
+
   /// Opens the share of one connection.
   ///
   /// - Parameter end: ends the connection, because it holds the most. Called at most once, on any

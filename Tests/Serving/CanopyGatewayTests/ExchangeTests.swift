@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import HTTPTypes
@@ -54,6 +55,36 @@ import Testing
       #expect(wire.parts == first + second + third + first)
       try wire.close()
     }
+  }
+
+  @Test func `the next request of a connection waits for its turn, and a turn has a few`()
+    async throws
+  {
+    let operations = try await LineParts().operations
+    var next: (() -> Void)?
+    let loop = EmbeddedEventLoop()
+    let turns = LoopTurns(loop: loop) { next = $0 }
+    let wires = try (0..<20).map { _ in
+      try Wire(operations, upgrader: nil, turns: { _ in turns }, loop: loop)
+    }
+    let batch = String(repeating: "GET /1 HTTP/1.1\r\nHost: x\r\n\r\n", count: 50)
+    for wire in wires {
+      try wire.receive(batch)
+      #expect(wire.parts == first, "one request, however many a slice may have")
+      try wire.answer()
+      #expect(wire.parts == first, "the tasks of the loop hand on nothing")
+    }
+    var (counts, total): ([Int], Int) = ([], wires.count)
+    while let turn = next.take() {
+      turn()
+      loop.run()
+      let now = wires.reduce(0) { $0 + $1.parts.count / 2 }
+      counts.append(now - total)
+      total = now
+    }
+    #expect(counts == [8, 8, 4])
+    for wire in wires { try wire.close() }
+    #expect(operations.memory.used == 0)
   }
 
   @Test func `the end of the input follows the last request`() async throws {

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import HTTPTypes
@@ -12,18 +13,28 @@ import Testing
 
 /// The handlers of a connection between its socket and the responder. Use it on one thread.
 struct Wire {
-  let channel = EmbeddedChannel()
+  let channel: EmbeddedChannel
   let socket = FullSocket()
   let connection: GatewayConnection
   let input: RequestInput
   private let recorder = InputRecorder()
   private let encoder = HTTPResponseEncoder()
 
-  init(_ operations: Operations, upgrader: PendingUpgrade?) throws {
-    let loop = channel.embeddedEventLoop
+  /// - Parameter turns: makes the turns of the loop; nil for turns that come with its tasks.
+  init(
+    _ operations: Operations, upgrader: PendingUpgrade?,
+    turns: ((EmbeddedEventLoop) -> LoopTurns)? = nil, loop: EmbeddedEventLoop = EmbeddedEventLoop()
+  ) throws {
+    channel = EmbeddedChannel(loop: loop)
+    let turns =
+      turns?(loop)
+      ?? LoopTurns(loop: loop) { body in
+        loop.assumeIsolated().execute { body() }
+      }
     connection = GatewayConnection(
       channel, operations,
-      .makeBoxSendingValue(GatewayLoop(operations, loop: loop), eventLoop: loop))
+      .makeBoxSendingValue(
+        GatewayLoop(operations, loop: loop, turns: turns), eventLoop: loop))
     connection.charge(0)
     input = RequestInput(connection)
     let exchange = HTTPExchange(connection, input)

@@ -37,10 +37,9 @@ import Testing
   /// turn of the connection.
   private func readCounts(_ bytes: Int, _ parts: LineParts) throws -> (atOnce: Int, inTurn: Int) {
     let gateway = GatewayChannel(
-      parts.operations, configuration: Gateway.Configuration(), logger: parts.log.logger
-    ) { loop in
-      LoopTurns(loop: loop) { body in loop.assumeIsolated().execute { body() } }
-    }
+      parts.operations, configuration: Gateway.Configuration(), logger: parts.log.logger,
+      turns: { loop in LoopTurns(loop: loop) { body in loop.assumeIsolated().execute { body() } } },
+      now: { .uptimeNanoseconds(1) })
     let (channel, counter) = (EmbeddedChannel(), ReadCounter())
     try channel.pipeline.syncOperations.addHandler(counter)
     _ = try gateway.setup(channel: channel, logger: parts.log.logger).wait()

@@ -94,6 +94,20 @@ import Testing
         #expect(late.status == 426 && late.fields["connection"] == "close")
         #expect(try await client.end().isEmpty)
       }
+      // Only a GET without a body upgrades.
+      for (method, body) in [("POST", ""), ("PUT", ""), ("GET", String(repeating: "x", count: 40))]
+      {
+        for target in ["/.ws?v=5", "/line"] {
+          try await server.connect { client in
+            let upgrade = [
+              "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+              "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+            ]
+            let answer = try await client.request(method, target, upgrade, body)
+            #expect((400..<500).contains(answer.status), "\(method) \(target)")
+          }
+        }
+      }
       // Without a key there is no upgrade.
       try await server.connect { client in
         try await client.begin("GET", "/.ws", ["Connection": "Upgrade", "Upgrade": "websocket"])

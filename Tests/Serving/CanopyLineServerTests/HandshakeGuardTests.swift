@@ -27,7 +27,7 @@ struct HandshakeGuardTests {
   @Test func `a connection that is cut off does not wait for the end of TLS`() throws {
     let loop = EmbeddedEventLoop()
     let channel = EmbeddedChannel(
-      handlers: [ReadTurns(LoopTurns(loop: loop)), SlowClose()], loop: loop)
+      handlers: [CutOffClose(), SlowClose()], loop: loop)
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     channel.close(promise: nil)
     #expect(channel.isActive)

@@ -1,3 +1,4 @@
+import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import NIOCore
@@ -179,11 +180,15 @@ import Testing
     private var left: Int
     private(set) var pieces = 0
 
-    init(_ queue: LoopTurns, left: Int) {
+    init(_ queue: LoopTurns, left: Int, _ group: TurnGroup? = nil) {
       self.queue = queue
+      self.group = group
       self.left = left
       queue.append(self)
     }
+
+    var turnGroup: TurnGroup? { group }
+    private let group: TurnGroup?
 
     func takeTurn(bytes: Int) -> Int {
       let count = min(bytes, left)
@@ -192,6 +197,25 @@ import Testing
       if left > 0 { queue.append(self) }
       return count
     }
+  }
+
+  @Test
+  func `a network has one turn before another one has its second, however many its connections`() {
+    var next: (() -> Void)?
+    let queue = LoopTurns(loop: EmbeddedEventLoop()) { next = $0 }
+    let names = ["a", "a", "a", nil, "b", nil]
+    let connections = names.map { _ in EmbeddedEventLoop() }
+    let senders = zip(names, connections).map { name, connection in
+      let group = TurnGroup(network: name, connection: ObjectIdentifier(connection))
+      return Sender(queue, left: 65_536, group)
+    }
+    var order: [Int] = []
+    while let goOn = next {
+      next = nil
+      goOn()
+      order += senders.indices.filter { senders[$0].pieces == 1 && !order.contains($0) }
+    }
+    #expect(order == [0, 3, 4, 5, 1, 2])
   }
 
   @Test func `the loop does other work after each large piece, and connections take turns`() {

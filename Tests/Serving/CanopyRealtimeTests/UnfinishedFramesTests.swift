@@ -10,19 +10,6 @@ import Testing
 
 /// The memory of frames that are not complete.
 struct UnfinishedFramesTests {
-  private final class Receiver: ChannelInboundHandler {
-    typealias InboundIn = WebSocketFrame
-    let frames: UnfinishedFrames
-
-    init(_ frames: UnfinishedFrames) {
-      self.frames = frames
-    }
-
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      frames.receive(unwrapInboundIn(data))
-    }
-  }
-
   /// Waits for the client before the connection closes, as TLS does, unless the connection is cut off.
   private final class SlowClose: ChannelOutboundHandler {
     typealias OutboundIn = ByteBuffer
@@ -40,15 +27,17 @@ struct UnfinishedFramesTests {
     }
   }
 
+  private static let frameBytesMax = 4_000_000
+
   private static func connect(
     _ memory: MemoryBudget, _ log: LineLog = LineLog(), hasSlowClose: Bool = false
   ) throws -> EmbeddedChannel {
-    let frames = UnfinishedFrames(memory, log.logger)
-    let decoder = ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 4_000_000))
+    let frames = UnfinishedFrames(memory, log.logger, frameBytesMax: frameBytesMax)
+    let decoder = ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: frameBytesMax))
     let channel = EmbeddedChannel()
     let pipeline = channel.pipeline.syncOperations
     if hasSlowClose { try pipeline.addHandler(SlowClose()) }
-    try pipeline.addHandlers([frames, decoder, Receiver(frames)])
+    try pipeline.addHandlers([frames, decoder])
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     return channel
   }
@@ -87,8 +76,8 @@ struct UnfinishedFramesTests {
         try channel.writeInbound(ByteBuffer(bytes: stream[sent..<end]))
         sent = end
         let unfinished = sent - (ends.last { $0 <= sent } ?? 0)
-        // A change of less than the bound is reported with the next one. The decoder keeps the buffer of the first byte.
-        let mostBytes = unfinished == 0 ? 0 : max(unfinished, 65_536)
+        // A change of less than the bound is reported with the next one. The buffer of the bytes grows by doubling.
+        let mostBytes = 2 * unfinished
         #expect(memory.used > unfinished - MemoryBudget.reportBytes)
         #expect(memory.used < mostBytes + MemoryBudget.reportBytes)
       }
@@ -99,14 +88,82 @@ struct UnfinishedFramesTests {
     }
   }
 
-  @Test func `an unfinished frame is charged with the buffer of its first byte`() throws {
+  @Test func `the first bytes of a frame do not keep the buffer of the read`() throws {
     let memory = MemoryBudget(bytesMax: 100_000_000)
     let channel = try Self.connect(memory)
     try channel.writeInbound(ByteBuffer(bytes: Self.frame(60_000) + Self.frame(1_000).prefix(1)))
-    #expect(memory.used >= 60_000)
+    #expect(memory.used == 0)
     try channel.writeInbound(ByteBuffer(bytes: Self.frame(1_000).dropFirst()))
     #expect(memory.used == 0)
     try channel.close().wait()
+  }
+
+  @Test func `frames come out whole and in order, however their bytes come in`() throws {
+    var random = SeededGenerator(printingSeedFor: #function)
+    for _ in 0..<40 {
+      let channel = try Self.connect(MemoryBudget(bytesMax: 100_000_000))
+      let counts = (0..<30).map { _ in
+        [0, 1, 125, 126, 127, 300, 65_535, 65_536].randomElement(using: &random) ?? 0
+      }
+      var rest = counts.flatMap { Self.frame($0) }[...]
+      while !rest.isEmpty {
+        let part = rest.prefix([1, 2, 5, 13, 200, 70_000].randomElement(using: &random) ?? 1)
+        try channel.writeInbound(ByteBuffer(bytes: part))
+        rest = rest.dropFirst(part.count)
+      }
+      var received: [Int] = []
+      while let frame = try channel.readInbound(as: WebSocketFrame.self) {
+        received.append(frame.length)
+      }
+      #expect(received == counts)
+      try channel.close().wait()
+    }
+  }
+
+  @Test(arguments: [1, 3, 64])
+  func `a frame that the decoder refuses reaches it with its head`(partBytes: Int) throws {
+    let heads: [[UInt8]] = [
+      // One byte more than the bound, the most bytes, and control frames that are long or not final.
+      Array(Self.frame(Self.frameBytesMax + 1).prefix(14)),
+      [0x81, 0xFF] + [UInt8](repeating: 0xFF, count: 12), [0x89, 0xFE, 0, 126, 0, 0, 0, 0],
+      [0x09, 0x81, 0, 0, 0, 0, 0],
+    ]
+    for head in heads {
+      let memory = MemoryBudget(bytesMax: 100_000_000)
+      let channel = try Self.connect(memory)
+      try channel.writeInbound(ByteBuffer(bytes: Self.frame(3)))
+      #expect(throws: NIOWebSocketError.self) {
+        var rest = head[...]
+        while !rest.isEmpty {
+          try channel.writeInbound(ByteBuffer(bytes: rest.prefix(partBytes)))
+          rest = rest.dropFirst(partBytes)
+        }
+      }
+      #expect(memory.used == 0)
+      try channel.close().wait()
+    }
+  }
+
+  @Test func `bytes for which there is no room are not kept`() throws {
+    let memory = MemoryBudget(bytesMax: 1024 * 1024)
+    var other = memory.open {}
+    other.report(memory.bytesMax - 100_000)
+    let channel = try Self.connect(memory)
+    let part = ByteBuffer(bytes: Self.frame(200_000).prefix(65_536))
+    try channel.writeInbound(part)
+    #expect(memory.used <= memory.bytesMax)
+    // The buffer of the next bytes would have 128 KiB. The other connection is larger, so it would end.
+    try channel.writeInbound(part)
+    #expect(channel.isActive)
+    other.report(0)
+    let larger = try Self.connect(memory)
+    try larger.writeInbound(ByteBuffer(bytes: Self.frame(4_000_000).prefix(500_000)))
+    #expect(memory.used <= memory.bytesMax && larger.isActive)
+    // The next buffer has 1 MiB, and nobody has more.
+    try larger.writeInbound(part)
+    #expect(!larger.isActive && channel.isActive && memory.used <= memory.bytesMax)
+    try channel.close().wait()
+    #expect(memory.used == 0)
   }
 
   @Test(arguments: [false, true])
