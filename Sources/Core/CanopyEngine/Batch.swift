@@ -27,6 +27,8 @@ struct Batch {
   /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then its user is not
   /// charged again.
   var isRepeat = false
+  /// The owner of the request that is carried out.
+  var owner = WriteOwner.server
   /// The mark of the last commit. The batch ends with it, so that all later commits are decided with it in force.
   private(set) var mark: CommitMark?
   /// The error with which every transaction is refused; nil in a batch that carries them out.
@@ -153,7 +155,9 @@ struct Batch {
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
-      changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
+      changes.append(
+        Change(
+          commit: commit, views: views, before: before.root, after: tree.root, owner: owner))
     }
   }
 
@@ -204,6 +208,8 @@ struct Change {
   let views: ConcernedViews
   let before: Node
   let after: Node
+  /// The owner of the request that made it.
+  var owner = WriteOwner.server
 }
 
 extension Commit {
