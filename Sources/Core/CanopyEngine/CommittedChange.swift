@@ -110,6 +110,18 @@ public final class CommittedChange: Sendable {
     Notification(listening, self)
   }
 
+  /// Returns the number of children that `events` may look at, besides those that were written one by one.
+  /// O(locations).
+  func childrenCompared(for listening: Listening) -> Int {
+    switch written {
+    case .assignments(let assignments):
+      listening.childrenCompared(from: before, to: after, by: assignments)
+    case .locations(let locations):
+      listening.childrenCompared(
+        from: before, to: after, by: locations.map { Assignment($0, .absent) })
+    }
+  }
+
   /// Returns the events of a view: see `Listening.events`.
   func events(for listening: Listening) -> [ListenEvent] {
     switch written {

@@ -1,5 +1,6 @@
 package import CanopyEngine
 package import CanopyTree
+internal import CanopySystem
 internal import CanopyWire
 internal import DequeModule
 package import NIOCore
@@ -17,6 +18,7 @@ package final class EventHub: Sendable {
   private let inbox: LoopInbox
   private let limits: Limits
   private let now: @Sendable () -> NIODeadline
+  private let beside: @Sendable (@escaping @Sendable () -> Void) -> Bool
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
@@ -42,6 +44,8 @@ package final class EventHub: Sendable {
     var goesOnLater = false
     /// The last commit of the events that were taken from the inbox.
     var taken: Int64?
+    /// Whether events are computed on another thread. Meanwhile the hub sends nothing, so the events keep their order.
+    var isComputing = false
     /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
   }
@@ -60,16 +64,21 @@ package final class EventHub: Sendable {
   ///   - limits: the bounds on events.
   ///   - now: the clock by which turns end.
   ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
+  ///   - beside: runs a closure on another thread. Returns false, without running it, if there is none.
   package init(
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },
-    later: (@Sendable (@escaping () -> Void) -> Void)? = nil
+    later: (@Sendable (@escaping () -> Void) -> Void)? = nil,
+    beside: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
+      WorkerThread.start(niceness: 5, $0)
+    }
   ) {
     loop = inbox.loop
     self.inbox = inbox
     self.engine = engine
     self.limits = limits
     self.now = now
+    self.beside = beside
     let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
     state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
@@ -185,7 +194,7 @@ package final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   package func drainSoon() {
-    if state.value.goesOnLater { return }
+    if state.value.goesOnLater || state.value.isComputing { return }
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
       drain()
@@ -215,7 +224,7 @@ package final class EventHub: Sendable {
   @discardableResult
   package func drain() -> Bool {
     state.value.isHolding = false
-    return state.value.goesOnLater ? false : takeTurn()
+    return state.value.goesOnLater || state.value.isComputing ? false : takeTurn()
   }
 
   /// Sends the events in the inbox, as `drain` does.
@@ -251,6 +260,7 @@ package final class EventHub: Sendable {
     }
     var hasTaken = false
     while state.value.turn?.isOver(now) == false {
+      if state.value.isComputing { return false }
       if step() { continue }
       // The step of another connection may have released the snapshot. A reply must not be of a newer one.
       let isCurrent = hasTaken && inbox.snapshot.sequence == state.value.taken
@@ -288,6 +298,13 @@ package final class EventHub: Sendable {
   /// Handles the next event, or a part of it. Returns whether there was one.
   private func step() -> Bool {
     if let delivery = state.value.delivery {
+      if let next = delivery.nextEncoded,
+        next.takesLong(
+          bytesMax: EventHub.comparedBytesMax, childrenMax: EventHub.comparedChildrenMax)
+      {
+        compute(next)
+        return true
+      }
       if let step = delivery.step() {
         state.value.turn?.count(step)
       } else if state.value.delivery === delivery {
@@ -321,6 +338,26 @@ package final class EventHub: Sendable {
       state.value.delivery = view.delivery(of: notifications)
     }
     return true
+  }
+
+  /// The bytes of a commit whose events are computed on the loop.
+  static let comparedBytesMax = 64 * 1024
+  /// The number of children that are compared on the loop for one commit: about a millisecond.
+  static let comparedChildrenMax = 4_096
+
+  /// Computes the events of a large change on another thread, and then goes on.
+  private func compute(_ notification: Notification) {
+    state.value.isComputing = true
+    let isBegun = beside { [self] in
+      _ = notification.events
+      loop.execute { [self] in
+        state.value.isComputing = false
+        goOnLater()
+      }
+    }
+    guard !isBegun else { return }
+    state.value.isComputing = false
+    _ = notification.events
   }
 
   /// Resumes a connection that has waited for the events. Returns whether there was one.
