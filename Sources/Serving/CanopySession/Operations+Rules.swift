@@ -82,12 +82,13 @@ extension Operations {
     if rules.current.rules.denies(write.assignments, before: nil, as: caller) { throw .denied }
   }
 
-  /// The most locations of an UPDATE whose rules are evaluated on the caller's thread: about half a millisecond.
+  /// The most locations of an UPDATE that is made, and whose rules are evaluated, on the caller's thread: about half a
+  /// millisecond.
   static let locationsCheckedAtOnceMax = 64
 
-  /// Whether the early check of a write takes long, and is to be made by `checkBeside`.
-  func isCheckedBeside(_ write: Write, as identity: Identity) -> Bool {
-    guard write.assignments.count > Operations.locationsCheckedAtOnceMax else { return false }
+  /// Whether an UPDATE takes long to make and to check early, and is to be made on another thread.
+  func isMadeBeside(_ count: Int, as identity: Identity) -> Bool {
+    guard count > Operations.locationsCheckedAtOnceMax else { return false }
     if case .administrator = identity { return false }
     return true
   }
