@@ -261,7 +261,8 @@ final class ListenAuthorizations: Sendable {
   ///   - start: the commit.
   ///   - isLate: whether the case is not authorized now, if its listeners can pause.
   ///   - notices: gets the notices of the listeners.
-  func pause(_ id: CaseID, from start: PauseStart, isLate: Bool, _ decided: inout Decided) -> Standing
+  func pause(_ id: CaseID, from start: PauseStart, isLate: Bool, _ decided: inout Decided)
+    -> Standing
   {
     state.withLock { state in
       guard let found = state.cases[id] else { return .due }

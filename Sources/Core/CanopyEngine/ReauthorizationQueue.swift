@@ -164,7 +164,9 @@ struct SharedVerdicts {
   /// Returns the verdict of an authorization. A listener without one may listen.
   mutating func verdict(of authorization: ListenAuthorization?) -> ListenVerdict {
     guard let authorization else { return ListenVerdict(isAllowed: true) }
-    guard let subject = authorization.subject else { return authorization.authorize(snapshot.root, time) }
+    guard let subject = authorization.subject else {
+      return authorization.authorize(snapshot.root, time)
+    }
     if let known = verdicts[subject] { return known.verdict }
     let verdict = authorization.authorize(snapshot.root, time)
     verdicts[subject] = (verdict, authorization)

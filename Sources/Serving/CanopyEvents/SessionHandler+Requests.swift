@@ -103,7 +103,9 @@ extension SessionHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     services.inbox.release()
-    if !subscribers.isEmpty, !services.hub.drain(for: self) { return readAfterEvents(request, slot) }
+    if !subscribers.isEmpty, !services.hub.drain(for: self) {
+      return readAfterEvents(request, slot)
+    }
     read(context, request, slot, in: services.inbox.snapshot.root)
   }
 

@@ -52,18 +52,26 @@ extension ListenAuthorizationTests {
   private func commit(_ engine: Engine, isOpen: Bool, secret: Int64) async -> ([String], Int) {
     let (before, count) = (received.values.count, asked.values.count)
     return await withCheckedContinuation { continuation in
-      engine.submit { _ in
-        Decision(
-          try .update(
-            .root,
-            [
-              (Location("open"), WriteValue(Node(isOpen))),
-              (Location("secret"), WriteValue(Node(secret))),
-            ]), ())
-      } completion: { [self] _ in
+      submit(engine, isOpen: isOpen, secret: secret) { [self] in
         continuation.resume(
           returning: (Array(received.values.dropFirst(before)), asked.values.count - count))
       }
+    }
+  }
+
+  private func submit(
+    _ engine: Engine, isOpen: Bool, secret: Int64, _ done: @escaping @Sendable () -> Void
+  ) {
+    engine.submit { _ in
+      Decision(
+        try .update(
+          .root,
+          [
+            (Location("open"), WriteValue(Node(isOpen))),
+            (Location("secret"), WriteValue(Node(secret))),
+          ]), ())
+    } completion: { _ in
+      done()
     }
   }
 
@@ -113,12 +121,22 @@ extension ListenAuthorizationTests {
   @Test func `commits during a pause come as one change, and do not pause the listener again`()
     async throws
   {
-    try await withEngine(configuration: Self.slow) { engine in
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: Self.slow) { engine in
       try await engine.set("open", true)
       let group = Group()
       for number in 0..<6 { _ = try await listen(engine, group, number, .sync) }
-      _ = await commit(engine, isOpen: true, secret: 5)
-      _ = await commit(engine, isOpen: true, secret: 6)
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      // These go to the journal together.
+      let answered = Answers<Bool>()
+      for secret in 5...6 {
+        submit(engine, isOpen: true, secret: Int64(secret)) { answered.add(true) }
+      }
+      gate.open()
+      _ = await answered.wait(for: 2)
       try await waitForPauses(engine)
       let last = received.values.filter { $0.hasPrefix("pause 5") || $0.hasPrefix("end 5") }
       #expect(last.count == 2 && last.first == "pause 5")

@@ -30,12 +30,12 @@ import Testing
       let listening = Listening(try Path("place"), form: .value)
       let place = try Path("open")
       // The second verdict of the second listener waits for the test.
-      let asked = Mutex(0)
+      let asked = Atomic(0)
       let isSent = DispatchSemaphore(value: 0)
       let listeners = NIOLoopBoundBox<[ListenerOfOne]>.makeBoxSendingValue([], eventLoop: loop)
       for number in 0..<2 {
         let authorization = ListenAuthorization { _, _ in
-          if number == 1, asked.withLock({ $0 += 1; return $0 == 2 }) { isSent.wait() }
+          if number == 1, asked.add(1, ordering: .relaxed).newValue == 2 { isSent.wait() }
           return ListenVerdict(isAllowed: true, paths: [place])
         }
         try await loop.executeInContext {
