@@ -64,9 +64,13 @@ def check_no_view_is_wider_than_a_small_phone(stage):
     stage.log_in()
     browser = stage.second
     post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
+    # A long name beside a time and a button.
+    stage.server.person("haruka_words").ask("COMMENT", post["id"], "Narrow enough")
     browser.resize(320, 640)
     for path in ("/", "/mine", f"/post/{post['id']}", "/write", "/account", "/signup"):
         browser.open(path)
         browser.find("h1")
+        if path.startswith("/post/"):
+            browser.find(".comment .author", "haruka")
         browser.until(path, lambda: browser.script("return document.documentElement.scrollWidth") <= 320)
     browser.resize(1280, 900)
