@@ -265,6 +265,7 @@ extension Operations {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
       "stringBytes": limits.stringBytesMax, "updateLocations": limits.updateLocationsMax,
+      "updatePathBytes": Limits.updatePathBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queriesPerLocation": limits.queriesPerLocationMax,
       "queuedBytes": limits.queuedBytesMax,
