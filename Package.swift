@@ -167,9 +167,9 @@ let package = Package(
     .target(
       name: "CanopyEvents",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopyRealtimeWire",
-        "CanopyMetrics", "CanopySession", logging, deque, nioCore, nioPosix, nioExtras, nioSSL,
-        nioTLS,
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire",
+        "CanopyRealtimeWire", "CanopyMetrics", "CanopySession", logging, deque, nioCore, nioPosix,
+        nioExtras, nioSSL, nioTLS,
       ],
       path: "Sources/Serving/CanopyEvents", swiftSettings: settings),
     .target(

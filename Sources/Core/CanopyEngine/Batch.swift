@@ -19,6 +19,10 @@ struct Batch {
   let first: Int64
   /// The number of indexes that could still be added before the batch. `Engine.fail` restores it.
   let indexesLeft: Int
+  /// The bytes of large texts that the commits may still carry: see `CommitText.largeBytesMax`.
+  var largeTextBytes = CommitText.largeBytesMax
+  /// Whether a request that may be refused has a large write, which takes long to free.
+  var hasLargeRequests = false
   /// The places of writes that were refused because their commits would not read back, for the log.
   var unstorable: [Location] = []
   /// The first place of the last write that was decided, for the log.
@@ -27,6 +31,8 @@ struct Batch {
   /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then its user is not
   /// charged again.
   var isRepeat = false
+  /// The owner of the request that is carried out.
+  var owner = WriteOwner.server
   /// The mark of the last commit. The batch ends with it, so that all later commits are decided with it in force.
   private(set) var mark: CommitMark?
   /// The error with which every transaction is refused; nil in a batch that carries them out.
@@ -78,8 +84,9 @@ struct Batch {
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
-    if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {
-      throw EngineError.denied
+    if let policy, write.isLarge {
+      hasLargeRequests = true
+      if policy.denies(write, before: tree.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: tree.root, at: time)
     // Looked up once: here, or after the authorization, when all assignments are known.
@@ -100,7 +107,8 @@ struct Batch {
     }
     let text: CommitText?
     do {
-      text = try writer.text(of: journaled, beforeImage: beforeImage)
+      text = try writer.text(
+        of: journaled, beforeImage: beforeImage, largeBytes: &largeTextBytes)
     } catch {
       if let before { tree = before } else { tree.apply(beforeImage) }
       unstorable += journaled.map(\.location)
@@ -153,7 +161,11 @@ struct Batch {
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
-      changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
+      // Listeners may keep the change for long, and do not need the text.
+      changes.append(
+        Change(
+          commit: commit.withoutText, views: views, before: before.root, after: tree.root,
+          owner: owner))
     }
   }
 
@@ -204,6 +216,8 @@ struct Change {
   let views: ConcernedViews
   let before: Node
   let after: Node
+  /// The owner of the request that made it.
+  var owner = WriteOwner.server
 }
 
 extension Commit {

@@ -40,6 +40,17 @@ public final class CommittedChange: Sendable {
     written = .assignments(change.commit.assignments)
   }
 
+  /// Creates the change between two versions of the tree.
+  ///
+  /// - Parameter locations: the locations that the commits between them wrote.
+  init(from before: Node, to snapshot: Snapshot, writing locations: Set<Location>) {
+    sequence = snapshot.sequence
+    self.before = before
+    after = snapshot.root
+    bytes = locations.count * CommittedChange.locationBytes
+    written = .locations(locations)
+  }
+
   /// Creates one change from several, which are successive for every view that they concern.
   ///
   /// - Precondition: there is at least one.
@@ -97,6 +108,18 @@ public final class CommittedChange: Sendable {
   /// Creates the notification of a view. O(1); its events are computed when they are asked for.
   public func notification(for listening: Listening) -> Notification {
     Notification(listening, self)
+  }
+
+  /// Returns the number of children that `events` may look at, besides those that were written one by one.
+  /// O(locations).
+  func childrenCompared(for listening: Listening) -> Int {
+    switch written {
+    case .assignments(let assignments):
+      listening.childrenCompared(from: before, to: after, by: assignments)
+    case .locations(let locations):
+      listening.childrenCompared(
+        from: before, to: after, by: locations.map { Assignment($0, .absent) })
+    }
   }
 
   /// Returns the events of a view: see `Listening.events`.

@@ -45,7 +45,7 @@ extension Engine {
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let time = await carryOutBatch(writer) {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
-      if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+      if let content = writer.retired.take() { retired.free(content) }
       watch.note("freeing", since: time)
       settle(writer)
     }
@@ -55,6 +55,7 @@ extension Engine {
   /// that have used less time have their turn first. If no other request had to wait, only a long request is charged.
   private func settle(_ writer: WriterState) {
     defer { writer.served.removeAll(keepingCapacity: true) }
+    writer.served += reauthorizations.takeUsed()
     guard
       writer.isInTurn || !writer.taken.isEmpty
         || writer.served.contains(where: { $0.time >= Engine.longTimeMin })
@@ -93,6 +94,7 @@ extension Engine {
       batch.mark == nil, let entry = writer.taken.popLast()
     {
       batch.isRepeat = writer.repeats > 0
+      batch.owner = entry.owner
       let isFinished = entry.request.run(in: &batch)
       batch.note(entry.request)
       if batch.isRepeat, isFinished { writer.repeats -= 1 }
@@ -173,7 +175,7 @@ extension Engine {
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
-    notify(batch.changes)
+    writer.served += notify(batch.changes)
     if shared != nil {
       if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
       endSequenceWaits()
@@ -186,9 +188,11 @@ extension Engine {
         time = watch.note(request.name, since: time)
       }
     }
-    // Freeing the pages that the commits replaced takes a while, so it comes last.
-    if RetiredTrees.areLarge(batch.commits) {
-      writer.retired = (before, batch.commits)
+    // Freeing the pages that the commits replaced takes a while, so it comes last. So does freeing a large write that
+    // was refused.
+    if batch.hasLargeRequests || RetiredTrees.areLarge(batch.commits) {
+      writer.retired = RetiredTrees.Content(
+        tree: before, commits: batch.commits, requests: batch.requests)
     } else {
       withExtendedLifetime(before) {}
     }

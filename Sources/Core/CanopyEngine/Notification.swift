@@ -48,6 +48,19 @@ public final class Notification: Sendable {
     }
   }
 
+  /// Whether computing the events may take long. Never waits for another caller that computes them.
+  ///
+  /// - Parameters:
+  ///   - bytesMax: the bytes of a commit that are compared fast.
+  ///   - childrenMax: the number of children that are compared fast.
+  public func takesLong(bytesMax: Int, childrenMax: Int) -> Bool {
+    let takesLong = content.withLockIfAvailable { content in
+      guard content.events == nil, let change = content.change else { return false }
+      return change.bytes > bytesMax || change.childrenCompared(for: listening) > childrenMax
+    }
+    return takesLong ?? true
+  }
+
   /// The commit, with the versions of the tree that it keeps in memory; nil after `releaseChange`.
   public var change: CommittedChange? { content.withLock { $0.change } }
 

@@ -1,5 +1,6 @@
 package import CanopyEngine
 package import CanopyTree
+internal import CanopySystem
 internal import CanopyWire
 internal import DequeModule
 package import NIOCore
@@ -17,6 +18,7 @@ package final class EventHub: Sendable {
   private let inbox: LoopInbox
   private let limits: Limits
   private let now: @Sendable () -> NIODeadline
+  private let beside: @Sendable (@escaping @Sendable () -> Void) -> Bool
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
@@ -32,6 +34,8 @@ package final class EventHub: Sendable {
     var pending: Deque<LoopInbox.Event> = []
     /// The connections that wait until the events are sent.
     var waiters = HubWaiters()
+    /// The connections with subscriptions that pause.
+    var paused = PausedConnections()
     /// The turn under way.
     var turn: HubTurn?
     /// The turns in which the hub goes on.
@@ -40,6 +44,8 @@ package final class EventHub: Sendable {
     var goesOnLater = false
     /// The last commit of the events that were taken from the inbox.
     var taken: Int64?
+    /// Whether events are computed on another thread. Meanwhile the hub sends nothing, so the events keep their order.
+    var isComputing = false
     /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
   }
@@ -58,16 +64,21 @@ package final class EventHub: Sendable {
   ///   - limits: the bounds on events.
   ///   - now: the clock by which turns end.
   ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
+  ///   - beside: runs a closure on another thread. Returns false, without running it, if there is none.
   package init(
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },
-    later: (@Sendable (@escaping () -> Void) -> Void)? = nil
+    later: (@Sendable (@escaping () -> Void) -> Void)? = nil,
+    beside: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
+      WorkerThread.start(niceness: 5, $0)
+    }
   ) {
     loop = inbox.loop
     self.inbox = inbox
     self.engine = engine
     self.limits = limits
     self.now = now
+    self.beside = beside
     let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
     state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
@@ -92,7 +103,8 @@ package final class EventHub: Sendable {
       { [inbox] notification in
         inbox.collect(.notification(boundView, notification, notification.change))
       },
-      denied: subscription.isAuthorized ? deny : nil
+      denied: subscription.isAuthorized ? deny : nil,
+      paused: { [self] pause in inbox.collect(.call { self.take(pause, bound.value.0) }) }
     ) { [self] id, start in
       call { [self] in
         let view = boundView.value
@@ -142,6 +154,35 @@ package final class EventHub: Sendable {
     subscription.subscriber?.cancel(subscription.number, .permissionDenied)
   }
 
+  /// Begins or ends the pause of a subscription. After its pause it gets the commits of the pause as one change.
+  private func take(_ pause: ListenPause, _ subscription: HubSubscription) {
+    guard !subscription.hasEnded, let view = subscription.view,
+      let subscriber = subscription.subscriber
+    else { return }
+    switch pause {
+    case .began:
+      guard !subscription.isPaused else { return }
+      view.pause(subscription)
+      state.value.paused.add(subscriber)
+    case .ended(let change):
+      guard subscription.isPaused else { return }
+      view.resume(subscription)
+      let delivery = ViewDelivery(
+        [change.notification(for: view.listening)], to: [subscription], isMixed: false, of: view)
+      if state.value.delivery == nil { state.value.delivery = delivery } else { delivery.finish() }
+      endPause(of: subscriber)
+    }
+  }
+
+  /// Notes that a subscription of a connection no longer pauses. After the last one, requests that wait for it go on
+  /// when the events are sent.
+  private func endPause(of subscriber: any Subscriber) {
+    let waiters = state.value.paused.remove(subscriber)
+    guard !waiters.isEmpty else { return }
+    for waiter in waiters { state.value.waiters.add(waiter) }
+    goOnLater()
+  }
+
   /// Calls a closure on the loop, in order with the events.
   private func call(_ body: @escaping @Sendable () -> Void) {
     // An engine that is stopping calls back on the caller's thread, and has no more events.
@@ -153,7 +194,7 @@ package final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   package func drainSoon() {
-    if state.value.goesOnLater { return }
+    if state.value.goesOnLater || state.value.isComputing { return }
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
       drain()
@@ -183,13 +224,26 @@ package final class EventHub: Sendable {
   @discardableResult
   package func drain() -> Bool {
     state.value.isHolding = false
-    return state.value.goesOnLater ? false : takeTurn()
+    return state.value.goesOnLater || state.value.isComputing ? false : takeTurn()
   }
 
-  /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
-  /// for which `drain` has returned false.
+  /// Sends the events in the inbox, as `drain` does.
+  ///
+  /// - Returns: whether all events are sent that the connection gets. If not, it must `wait`.
+  package func drain(for subscriber: any Subscriber) -> Bool {
+    drain() && !state.value.paused.contains(subscriber)
+  }
+
+  /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a caller for
+  /// which `drain` has returned false.
   package func wait(_ body: @escaping (Snapshot) -> Void) {
     state.value.waiters.add(body)
+  }
+
+  /// Calls a closure when all events are sent that are in the inbox now, and those of the subscriptions of the connection
+  /// that pause, with the snapshot after them. For a connection for which `drain` has returned false.
+  package func wait(for subscriber: any Subscriber, _ body: @escaping (Snapshot) -> Void) {
+    if !state.value.paused.wait(subscriber, body) { wait(body) }
   }
 
   /// Sends events until there are none, or the turn is over. Returns whether there are none.
@@ -206,6 +260,7 @@ package final class EventHub: Sendable {
     }
     var hasTaken = false
     while state.value.turn?.isOver(now) == false {
+      if state.value.isComputing { return false }
       if step() { continue }
       // The step of another connection may have released the snapshot. A reply must not be of a newer one.
       let isCurrent = hasTaken && inbox.snapshot.sequence == state.value.taken
@@ -243,6 +298,13 @@ package final class EventHub: Sendable {
   /// Handles the next event, or a part of it. Returns whether there was one.
   private func step() -> Bool {
     if let delivery = state.value.delivery {
+      if let next = delivery.nextEncoded,
+        next.takesLong(
+          bytesMax: EventHub.comparedBytesMax, childrenMax: EventHub.comparedChildrenMax)
+      {
+        compute(next)
+        return true
+      }
       if let step = delivery.step() {
         state.value.turn?.count(step)
       } else if state.value.delivery === delivery {
@@ -278,6 +340,26 @@ package final class EventHub: Sendable {
     return true
   }
 
+  /// The bytes of a commit whose events are computed on the loop.
+  static let comparedBytesMax = 64 * 1024
+  /// The number of children that are compared on the loop for one commit: about a millisecond.
+  static let comparedChildrenMax = 4_096
+
+  /// Computes the events of a large change on another thread, and then goes on.
+  private func compute(_ notification: Notification) {
+    state.value.isComputing = true
+    let isBegun = beside { [self] in
+      _ = notification.events
+      loop.execute { [self] in
+        state.value.isComputing = false
+        goOnLater()
+      }
+    }
+    guard !isBegun else { return }
+    state.value.isComputing = false
+    _ = notification.events
+  }
+
   /// Resumes a connection that has waited for the events. Returns whether there was one.
   private func resumeNext() -> Bool {
     guard let (resume, snapshot) = state.value.waiters.takeNext() else { return false }
@@ -297,9 +379,11 @@ package final class EventHub: Sendable {
   package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
+    let wasPaused = subscription.isPaused
     subscription.hasEnded = true
     drop(subscription)
     view?.remove(subscription)
+    if wasPaused, let subscriber = subscription.subscriber { endPause(of: subscriber) }
     subscription.subscriber = nil
     subscription.view = nil
     if let view { removeIfUnused(view) }

@@ -101,6 +101,12 @@ final class ViewDelivery {
     while step() != nil {}
   }
 
+  /// The notification whose events are encoded in the next step; nil if there is none.
+  var nextEncoded: Notification? {
+    guard parts.isEmpty, run.subscriptions.contains(where: { !$0.hasEnded }) else { return nil }
+    return run.notifications.first
+  }
+
   /// Encodes events, or sends a part to one subscription. Returns nil at the end.
   func step() -> Step? {
     guard let part = parts.first else {

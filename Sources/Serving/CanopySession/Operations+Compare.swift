@@ -92,10 +92,10 @@ extension Operations {
       )
       let request = CompareAndSet(
         location: Location(path), etag: etag, write: write, context: context, origin: nil)
-      if isCheckedBeside(write, as: identity) {
+      if isMadeBeside(write.assignments.count, as: identity) {
         return checkBeside(write, context) { [self] in submit(request, nil, round: 1) }
       }
-      try checkEarly(write, as: identity)
+      try checkEarlyAndBriefly(write, as: identity)
       submit(request, nil, round: 1)
     } catch {
       completion(.failure(wireError(error)))
@@ -110,7 +110,7 @@ extension Operations {
     case .write(.tree(.compareAndSet(let location, _, _))),
       .write(.once(_, .compareAndSet(let location, _, _))):
       !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax)
-    case .write(.tree(.update(_, let changes))):
+    case .write(.tree(.update(_, let changes))), .write(.once(_, .update(_, let changes))):
       changes.count > Operations.locationsCheckedAtOnceMax
     case .read, .write, .account, .listen, .connection, .administration: false
     }

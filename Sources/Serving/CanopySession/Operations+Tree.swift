@@ -13,6 +13,9 @@ extension Operations {
       try submit(Write.set(location, value), once: origin, named: "SET", context)
     case .update(let path, let changes):
       try checkUpdate(changes.count, by: context.identity)
+      if isMadeBeside(changes.count, as: context.identity) {
+        return makeBeside(path, changes, once: origin, context)
+      }
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
       try submit(write, once: origin, named: "UPDATE", context)
     case .compareAndSet(let location, let etag, let value):
@@ -38,14 +41,33 @@ extension Operations {
     if origin == nil {
       // First, because it costs least.
       try checkDerivation(write, as: context.identity)
-      if isCheckedBeside(write, as: context.identity) {
-        return checkBeside(write, context) { [self] in
-          enqueue(write, once: nil, named: name, context)
-        }
-      }
-      try checkEarly(write, as: context.identity)
+      try checkEarlyAndBriefly(write, as: context.identity)
     }
     enqueue(write, once: origin, named: name, context)
+  }
+
+  /// Makes the write of an UPDATE of many locations on another thread, in the turn of its connection, with its early check.
+  /// Making it walks through all values, and so does freeing them if the write is denied. Meanwhile no later request of
+  /// the connection may begin: see `runsAlone`.
+  private func makeBeside(
+    _ path: Path, _ changes: [Request.Update], once origin: WriteOrigin?, _ context: WriteContext
+  ) {
+    Task { [self] in
+      do {
+        let write = try await beside(context.turns) { [self] in
+          let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+          if origin == nil {
+            // First, because it costs least.
+            try checkDerivation(write, as: context.identity)
+            try checkEarly(write, as: context.identity)
+          }
+          return write
+        }
+        enqueue(write, once: origin, named: "UPDATE", context)
+      } catch {
+        context.completion(.failure(wireError(error)))
+      }
+    }
   }
 
   private func enqueue(

@@ -264,6 +264,9 @@ extension EventHub {
     } later: { body in
       let bound = NIOLoopBound(body, eventLoop: loop)
       loop.execute { bound.value() }
+    } beside: { body in
+      body()
+      return true
     }
   }
 }

@@ -72,8 +72,8 @@ final class HubSetting: Sendable {
     try await loop.executeInContext { self.listeners.value.first?.lines ?? [] }
   }
 
-  func begin(_ count: Int) async throws {
-    let listening = Listening(try Path("place"), form: .value)
+  func begin(_ count: Int, _ listening: Listening? = nil) async throws {
+    let listening = try listening ?? Listening(Path("place"), form: .value)
     try await loop.executeInContext { [self] in
       let unflushed = FlushQueue(loop: loop) {}
       for _ in 0..<count {

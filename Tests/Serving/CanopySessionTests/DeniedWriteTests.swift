@@ -1,9 +1,11 @@
 import CanopyEngine
-import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
+import Dispatch
 import Testing
+
+@testable import CanopySession
 
 /// Writes of the tree that the rules deny whatever the data is.
 @Suite(.timeLimit(.minutes(20))) struct DeniedWriteTests {
@@ -23,6 +25,36 @@ import Testing
   private func update(_ count: Int) -> String {
     let members = (0..<count).map { "\"posts/p\($0)/title\":\"t\"" }.joined(separator: ",")
     return "UPDATE / {\(members)}"
+  }
+
+  @Test func `an UPDATE of many locations is made on another thread`() async throws {
+    let parts = try await LineParts()
+    /// An UPDATE of locations that are one below the other.
+    func invalid(_ count: Int) -> String {
+      let members = (1..<count).map { ",\"a/k\($0)\":1" }.joined()
+      return "UPDATE / {\"a\":1\(members)}"
+    }
+    // There is one such thread at a time, and other work holds it.
+    let mayEnd = DispatchSemaphore(value: 0)
+    await withCheckedContinuation { continuation in
+      Task {
+        try await parts.operations.beside {
+          continuation.resume()
+          mayEnd.wait()
+        }
+      }
+    }
+    let codes = ReplyCodes()
+    try submit(invalid(Operations.locationsCheckedAtOnceMax), as: .anonymous, parts, codes)
+    #expect(codes.all == [.invalidData])
+    try submit(invalid(Operations.locationsCheckedAtOnceMax + 1), as: .anonymous, parts, codes)
+    try submit(
+      "ONCE drawn-at-random-1 1 0 " + invalid(Operations.locationsCheckedAtOnceMax + 1),
+      as: .anonymous, parts, codes)
+    #expect(codes.all == [.invalidData])
+    mayEnd.signal()
+    while codes.all.count < 3 { await Task.yield() }
+    #expect(codes.all == [.invalidData, .invalidData, .invalidData])
   }
 
   @Test func `a large write of an anonymous client is refused without the writer`() async throws {

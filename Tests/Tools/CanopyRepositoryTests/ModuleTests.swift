@@ -104,9 +104,9 @@ struct ModuleTests {
     Rule(
       "Serving", "CanopyEvents",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyMetrics", "CanopySession",
-        "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging",
-        "NIOCore",
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyMetrics",
+        "CanopySession", "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch",
+        "Foundation", "Logging", "NIOCore",
         "NIOExtras", "NIOPosix", "NIOSSL", "NIOTLS", "Synchronization",
       ]),
     // Not SQL.

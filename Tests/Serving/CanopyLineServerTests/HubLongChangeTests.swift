@@ -1,0 +1,80 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import Synchronization
+import Testing
+
+@testable import CanopyEvents
+
+/// Changes whose events take long to compute.
+@Suite(.timeLimit(.minutes(20))) struct HubLongChangeTests {
+  /// Listens to a place of which a commit replaces so many children, and then a commit writes one.
+  ///
+  /// - Returns: the events that were received before and after the work beside the loop, and the number of such works.
+  private func events(replacing count: Int) async throws -> (before: Int, after: Int, works: Int) {
+    let journal = FaultyJournal(InMemoryJournal())
+    return try await withEngine(journal) { engine in
+      var result = (before: 0, after: 0, works: 0)
+      let loop = NIOAsyncTestingEventLoop()
+      let inbox = LoopInbox(engine, loop: loop)
+      let works = Works()
+      let hub = EventHub(
+        inbox, engine: engine, limits: Limits(), now: { .uptimeNanoseconds(1) },
+        later: { body in
+          let bound = NIOLoopBound(body, eventLoop: loop)
+          loop.execute { bound.value() }
+        }, beside: { works.add($0) })
+      try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
+      let setting = HubSetting(journal, engine, loop, hub)
+      let place = try Path("place")
+      func children(_ value: Int64) throws -> Node {
+        Node(children: try (0..<count).map { (try Key("k\($0)"), Node(value)) })
+      }
+      func write(_ path: Path, _ node: Node) async throws {
+        _ = try await engine.transact { _ in Decision(try Write([Write.Item(path, node)]), ()) }
+        _ = try await engine.transact { _ in Decision(nil, ()) }
+        await loop.run()
+      }
+      try await write(place, children(1))
+      try await setting.begin(1, Listening(place))
+      try await write(place, children(2))
+      try await write(place.child("k0"), 3)
+      result.before = try await setting.lines().count
+      let isDrained = try await loop.executeInContext { hub.drain() }
+      #expect(isDrained == (works.count == 0))
+      result.works = works.count
+      works.run()
+      await loop.run()
+      result.after = try await setting.lines().count
+      #expect(try await setting.lines().last?.contains("k0") == true)
+      await loop.shutdownGracefully()
+      return result
+    }
+  }
+
+  @Test func `the events of many replaced children are computed beside the loop, in order`()
+    async throws
+  {
+    let half = EventHub.comparedChildrenMax / 2
+    #expect(try await events(replacing: half) == (half + 1, half + 1, 0))
+    #expect(try await events(replacing: half + 1) == (0, half + 2, 1))
+  }
+}
+
+/// Work for another thread, which the test carries out.
+private final class Works: Sendable {
+  private let bodies = Mutex<[@Sendable () -> Void]>([])
+
+  var count: Int { bodies.withLock { $0.count } }
+
+  func add(_ body: @escaping @Sendable () -> Void) -> Bool {
+    bodies.withLock { $0.append(body) }
+    return true
+  }
+
+  func run() {
+    for body in bodies.withLock({ $0 }) { body() }
+  }
+}
