@@ -95,7 +95,8 @@ extension Batch {
     let text: CommitText?
     do {
       text = try writer.text(
-        of: journaled, beforeImage: beforeImage, largeBytes: &largeTextBytes)
+        of: journaled, from: nil, beforeImage: beforeImage, largeBytes: &largeTextBytes,
+        bytes: &textBytes)
     } catch {
       tree = before
       throw error

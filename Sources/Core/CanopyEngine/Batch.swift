@@ -21,6 +21,8 @@ struct Batch {
   let indexesLeft: Int
   /// The bytes of large texts that the commits may still carry: see `CommitText.largeBytesMax`.
   var largeTextBytes = CommitText.largeBytesMax
+  /// The bytes of the texts of the commits.
+  var textBytes = 0
   /// Whether a request that may be refused has a large write, which takes long to free.
   var hasLargeRequests = false
   /// The places of writes that were refused because their commits would not read back, for the log.
@@ -108,7 +110,8 @@ struct Batch {
     let text: CommitText?
     do {
       text = try writer.text(
-        of: journaled, beforeImage: beforeImage, largeBytes: &largeTextBytes)
+        of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
+        bytes: &textBytes)
     } catch {
       if let before { tree = before } else { tree.apply(beforeImage) }
       unstorable += journaled.map(\.location)

@@ -30,19 +30,20 @@ public struct CommitText: Sendable {
     _ assignments: [Assignment], beforeImage: [Assignment]?, scratch: inout JSONOutput
   ) throws(EngineError) {
     let ordered = assignments.sorted { $0.location < $1.location }
-    bodyCount = try CommitText.write(ordered, beforeImage, &scratch)
+    bodyCount = try CommitText.write(ordered, of: nil, beforeImage, &scratch)
     bytes = scratch.bytes
   }
 
   /// Encodes the text and reads it back. Returns the bytes of the assignments; the bytes of the before-image
   /// follow in the output.
   private static func write(
-    _ assignments: [Assignment], _ beforeImage: [Assignment]?, _ output: inout JSONOutput
+    _ assignments: [Assignment], of write: Write?, _ beforeImage: [Assignment]?,
+    _ output: inout JSONOutput
   ) throws(EngineError) -> Int {
     output.removeAll()
-    AssignmentCodec.encode(assignments, to: &output)
+    AssignmentCodec.encode(assignments, of: write, to: &output)
     let bodyCount = output.count
-    guard output.withBytes({ AssignmentCodec.decodes($0, as: assignments) }) else {
+    guard output.withBytes({ AssignmentCodec.decodes($0, as: assignments, of: write) }) else {
       throw .unstorable
     }
     guard let beforeImage, BeforeImageCodec.append(beforeImage, of: assignments, to: &output) else {
@@ -58,12 +59,14 @@ public struct CommitText: Sendable {
 
   /// Encodes the text and reads it back, as `init` does. Returns nil if the text is too large to be carried.
   ///
-  /// - Parameter largeBytes: the bytes of large texts that the batch may still carry.
+  /// - Parameters:
+  ///   - write: the write that the assignments come from; nil if there are several.
+  ///   - largeBytes: the bytes of large texts that the batch may still carry.
   static func carried(
-    _ assignments: [Assignment], beforeImage: [Assignment]?, largeBytes: inout Int,
-    scratch: inout JSONOutput
+    _ assignments: [Assignment], of write: Write?, beforeImage: [Assignment]?,
+    largeBytes: inout Int, scratch: inout JSONOutput
   ) throws(EngineError) -> CommitText? {
-    let bodyCount = try write(assignments, beforeImage, &scratch)
+    let bodyCount = try CommitText.write(assignments, of: write, beforeImage, &scratch)
     if scratch.count > carriedBytesMax {
       guard scratch.count <= largeBytes else { return nil }
       largeBytes -= scratch.count

@@ -16,30 +16,34 @@ extension Engine {
   /// Makes checkpoints until the engine stops. A checkpoint that is under way then ends where it is: its steps
   /// count, and the remaining ones may take long.
   func runCheckpoints() async {
-    var tried = state.withLock { $0.checkpointSequence }
+    var tried = CheckpointExtent(sequence: state.withLock { $0.checkpointSequence }, bytes: 0)
+    var folded = tried
     while await checkpointIsDue(after: tried) {
+      // Before the snapshot, so that the bytes of all later commits count for the next checkpoint.
+      let bytes = state.withLock { $0.textBytes }
       let snapshot = snapshot
+      tried = CheckpointExtent(sequence: snapshot.sequence, bytes: bytes)
       do {
         try await journal.checkpoint(
-          snapshot.root, through: snapshot.sequence, resting: pace(by: clock))
+          snapshot.root, through: snapshot.sequence, resting: pace(by: clock, after: folded))
         state.withLock { $0.checkpointSequence = snapshot.sequence }
+        folded = tried
       } catch is CancellationError {
         return
       } catch {
         logger.error(
           "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
       }
-      // Also after a failure: the next try comes after as many commits or as much time again.
-      tried = snapshot.sequence
+      // After a failure, too, the next try comes after as many commits or bytes, or as much time, again.
     }
   }
 
-  /// Waits until there are enough commits, or until some have waited long enough. Returns false if there will be no
-  /// further checkpoint.
-  private func checkpointIsDue(after tried: Int64) async -> Bool {
+  /// Waits until there are enough commits, or enough bytes of them, or until some have waited long enough. Returns false
+  /// if there will be no further checkpoint.
+  private func checkpointIsDue(after tried: CheckpointExtent) async -> Bool {
     let folded = state.withLock { $0.checkpointSequence }
-    await waitForCommit(folded + 1)
-    await waitForCommit(tried + checkpointEvery, atMost: configuration.checkpointAfter)
+    await wait(until: CheckpointExtent(sequence: folded + 1, bytes: .max))
+    await wait(until: tried + checkpointEvery, atMost: configuration.checkpointAfter)
     return state.withLock { !$0.isStopping } && !Task.isCancelled
   }
 
@@ -48,34 +52,40 @@ extension Engine {
   ///
   /// There is no rest if so many commits have accumulated that replaying them would take too long. The closure throws
   /// `CancellationError` when the engine stops.
-  private func pace(by clock: some Clock<Duration>) -> @Sendable () async throws -> Void {
-    let folded = state.withLock { $0.checkpointSequence }
-    let accumulated = folded + 2 * checkpointEvery + 1
+  ///
+  /// - Parameter folded: the end of the last checkpoint.
+  private func pace(
+    by clock: some Clock<Duration>, after folded: CheckpointExtent
+  ) -> @Sendable () async throws -> Void {
+    let accumulated =
+      folded + checkpointEvery + checkpointEvery + CheckpointExtent(sequence: 1, bytes: 1)
     let began = Mutex(clock.now)
     return {
       let took = began.withLock { $0.duration(to: clock.now) }
       if took > .zero {
         let rest = min(took * Engine.restFactor, Engine.restMax)
-        await self.waitForCommit(accumulated, atMost: rest)
+        await self.wait(until: accumulated, atMost: rest)
       }
       if self.state.withLock({ $0.isStopping }) { throw CancellationError() }
       began.withLock { $0 = clock.now }
     }
   }
 
-  private var checkpointEvery: Int64 {
-    // Sums with sequence numbers, up to `sequenceMax`, must not overflow.
-    Int64(min(max(configuration.checkpointEvery, 1), 1 << 59))
+  private var checkpointEvery: CheckpointExtent {
+    // Sums with sequence numbers, up to `sequenceMax`, and with bytes must not overflow.
+    CheckpointExtent(
+      sequence: Int64(min(max(configuration.checkpointEvery, 1), 1 << 59)),
+      bytes: Int64(min(max(configuration.checkpointBytes, 1), 1 << 59)))
   }
 
-  /// Waits until a commit is published, or the given time has passed, or the engine stops. For one caller at a
-  /// time.
-  private func waitForCommit(_ sequence: Int64, atMost duration: Duration? = nil) async {
+  /// Waits until a commit is published, or so many bytes of commits are, or the given time has passed, or the engine
+  /// stops. For one caller at a time.
+  private func wait(until end: CheckpointExtent, atMost duration: Duration? = nil) async {
     await withTaskGroup(of: Void.self) { group in
       await withCheckedContinuation { continuation in
         let isOver = state.withLock { state in
-          if state.isStopping || state.currentSequence >= sequence { return true }
-          state.checkpointWait = CheckpointWait(sequence: sequence, continuation: continuation)
+          if state.isStopping || state.hasReached(end) { return true }
+          state.checkpointWait = CheckpointWait(end: end, continuation: continuation)
           return false
         }
         if isOver { return continuation.resume() }
@@ -91,17 +101,34 @@ extension Engine {
   }
 }
 
+/// A place in the journal: a commit, or the bytes of all commits that this engine has made.
+struct CheckpointExtent {
+  var sequence: Int64
+  var bytes: Int64
+
+  static func + (first: Self, second: Self) -> Self {
+    CheckpointExtent(
+      sequence: first.sequence + second.sequence, bytes: first.bytes + second.bytes)
+  }
+}
+
 /// A checkpoint that is not due yet, or that rests.
 struct CheckpointWait {
-  /// The commit that ends the wait.
-  var sequence: Int64
+  /// The commit, or the bytes, that end the wait.
+  var end: CheckpointExtent
   var continuation: CheckedContinuation<Void, Never>
 }
 
 extension Engine.State {
-  /// Removes and returns the continuation of a checkpoint that waited for the current commit or an earlier one.
+  /// Whether the commit is published, or so many bytes of commits are.
+  func hasReached(_ end: CheckpointExtent) -> Bool {
+    currentSequence >= end.sequence || textBytes >= end.bytes
+  }
+
+  /// Removes and returns the continuation of a checkpoint that waited for the current commit, or an earlier one, or for
+  /// as many bytes or fewer.
   mutating func endedCheckpointWait() -> CheckedContinuation<Void, Never>? {
-    guard let wait = checkpointWait, currentSequence >= wait.sequence else { return nil }
+    guard let wait = checkpointWait, hasReached(wait.end) else { return nil }
     checkpointWait = nil
     return wait.continuation
   }

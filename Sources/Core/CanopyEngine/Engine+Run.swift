@@ -170,6 +170,7 @@ extension Engine {
       let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
+      state.textBytes += Int64(batch.textBytes)
       state.isAtWork = false
       state.indexing?.missed += batch.commits.map(\.assignments)
       return (before, state.endedCheckpointWait())

@@ -36,6 +36,9 @@ public final class Engine: Sendable {
     /// The number of commits after which the journal folds them into its checkpoint. A start replays
     /// at most about twice as many.
     public var checkpointEvery = 1_000_000
+    /// The bytes of commits after which the journal folds them as well, though they are fewer: a few large commits fill
+    /// the disk as much as many small ones. Only commits that this engine made are counted.
+    public var checkpointBytes = 256 * 1024 * 1024
     /// The longest time from a commit to the next checkpoint if fewer commits were made. It counts from the
     /// commit, or from the start of an engine that found the commit in the journal.
     public var checkpointAfter = Duration.seconds(300)
@@ -130,7 +133,10 @@ public final class Engine: Sendable {
     var markHandlers: [@Sendable (JournalEvent) -> Void] = []
     /// Resumed when something is queued or the engine stops.
     var wakeUp: CheckedContinuation<Void, Never>?
-    /// Ended when the commit is published, its time has passed, or the engine stops.
+    /// The bytes of the texts of all commits that this engine has made. Ten gigabytes a second would take 29 years to
+    /// overflow it.
+    var textBytes: Int64 = 0
+    /// Ended when the commit is published or so many bytes are, its time has passed, or the engine stops.
     var checkpointWait: CheckpointWait?
 
     /// Queues a request of a client.

@@ -50,7 +50,7 @@ final class ReauthorizationQueue: Sendable {
   func note(_ time: Duration, for work: Reauthorization) {
     guard case .paused(_, let owner) = work.work else { return }
     state.withLock { state in
-      if state.used.last?.owner == owner {
+      if let (last, _) = state.used.last, last == owner {
         state.used[state.used.count - 1].time += time
       } else {
         state.used.append((owner, time))

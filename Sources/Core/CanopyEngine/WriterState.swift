@@ -68,15 +68,22 @@ final class WriterState {
 
   /// Returns the text of a commit; nil if it is too large to be carried to the journal.
   ///
-  /// - Parameter largeBytes: the bytes of large texts that the batch may still carry.
+  /// - Parameters:
+  ///   - write: the write that the assignments come from; nil if there are several.
+  ///   - largeBytes: the bytes of large texts that the batch may still carry.
+  ///   - bytes: the bytes of the texts of the batch, to which those of this one are added.
   /// - Throws: `EngineError.unstorable` when it does not read back.
   func text(
-    of assignments: [Assignment], beforeImage: [Assignment], largeBytes: inout Int
+    of assignments: [Assignment], from write: Write?, beforeImage: [Assignment],
+    largeBytes: inout Int, bytes: inout Int
   ) throws(EngineError) -> CommitText? {
     defer {
       if scratch.count > WriterState.scratchBytesMax { scratch = JSONOutput(capacity: 4096) }
     }
-    return try CommitText.carried(
-      assignments, beforeImage: beforeImage, largeBytes: &largeBytes, scratch: &scratch)
+    let text = try CommitText.carried(
+      assignments, of: write, beforeImage: beforeImage, largeBytes: &largeBytes,
+      scratch: &scratch)
+    bytes += scratch.count
+    return text
   }
 }

@@ -27,12 +27,16 @@ public struct Assignment: Sendable, Equatable {
 /// therefore journaled once, and is one node in memory again when the journal is read.
 public enum AssignmentCodec {
   /// The number of preceding values that each value is compared with.
-  private static let window = 4
+  static let window = 4
 
   /// Appends the assignments as JSON.
   ///
+  /// - Parameter write: the write that they come from, whose encoded values are copied.
   /// - Complexity: O(bytes).
-  public static func encode(_ assignments: [Assignment], to output: inout JSONOutput) {
+  public static func encode(
+    _ assignments: [Assignment], of write: Write? = nil, to output: inout JSONOutput
+  ) {
+    var encoded = EncodedNodes(write?.encodedValues ?? [])
     var groups: [(value: Node, locations: [Location])] = []
     for assignment in assignments {
       let recent = groups.indices.suffix(window)
@@ -51,7 +55,9 @@ public enum AssignmentCodec {
         output.append(location: location)
       }
       output.append("],")
-      output.append(group.value, style: .export)
+      if encoded.withNext(group.value, { output.append($0) }) == nil {
+        output.append(group.value, style: .export)
+      }
       output.append(UInt8(ascii: "]"))
     }
     output.append(UInt8(ascii: "]"))

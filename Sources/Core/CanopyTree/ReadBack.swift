@@ -6,13 +6,22 @@
 extension AssignmentCodec {
   /// Whether `decode` returns these assignments for some bytes.
   ///
-  /// - Parameter assignments: the assignments, ordered by location as `decode` returns them.
+  /// - Parameters:
+  ///   - assignments: the assignments, ordered by location as `decode` returns them.
+  ///   - write: the write that they come from. The texts of its encoded values are only compared.
   /// - Complexity: O(bytes).
   public static func decodes(
-    _ bytes: UnsafeRawBufferPointer, as assignments: [Assignment]
+    _ bytes: UnsafeRawBufferPointer, as assignments: [Assignment], of write: Write? = nil
   ) -> Bool {
     var reader = JSONReader(bytes, limits: .none)
-    return reader.matches(assignments) && reader.peek() == nil
+    return reader.matches(assignments, EncodedNodes(write?.encodedValues ?? []))
+      && reader.peek() == nil
+  }
+
+  /// Whether some bytes are the text of a value, with which `decode` gives an equal value. O(bytes)
+  static func decodes(_ bytes: UnsafeRawBufferPointer, as node: Node) -> Bool {
+    var reader = JSONReader(bytes, limits: .none)
+    return reader.matches(node, depth: 0) && reader.peek() == nil
   }
 }
 
@@ -40,7 +49,10 @@ extension BeforeImageCodec {
 
 extension JSONReader {
   /// Whether the next text is the encoding of these assignments, in the codec's groups.
-  fileprivate mutating func matches(_ assignments: [Assignment]) -> Bool {
+  fileprivate mutating func matches(
+    _ assignments: [Assignment], _ encoded: EncodedNodes = EncodedNodes([])
+  ) -> Bool {
+    var encoded = encoded
     for i in assignments.indices.dropFirst()
     where !assignments[i - 1].location.precedes(withoutOverlapping: assignments[i].location) {
       return false
@@ -62,7 +74,9 @@ extension JSONReader {
         guard other.isIdentical(to: value) || other == value else { return false }
         last = index
       }
-      guard skip("],"), matches(value, depth: 0), skip("]") else { return false }
+      guard skip("],") else { return false }
+      let isSame = encoded.withNext(value) { skip($0) } ?? matches(value, depth: 0)
+      guard isSame, skip("]") else { return false }
     }
     return skip("]")
   }

@@ -47,6 +47,9 @@ public struct Write: Sendable {
   /// The server values in the assignments, by the position of the assignment.
   private var serverValues: [Int: [LocatedServerValue]] = [:]
 
+  /// The texts of large values: see `encodeValues`.
+  var encodedValues: [EncodedNode] = []
+
   /// The assignments with their server values.
   public var items: Items { Items(write: self) }
 
@@ -103,6 +106,7 @@ public struct Write: Sendable {
       }
     }
     guard !found.isEmpty else { return [] }
+    encodedValues = []
     assignments = kept.map { Assignment($0.location, $0.value.node) }
     serverValues = [:]
     for (index, item) in kept.enumerated() where !item.value.serverValues.isEmpty {
@@ -114,6 +118,17 @@ public struct Write: Sendable {
   /// Creates a write that replaces the node at a location.
   public static func set(_ location: Location, _ value: WriteValue) throws(TreeError) -> Write {
     try Write([Item(location, value)])
+  }
+
+  /// Returns the same write of another location. O(1), and O(server values)
+  ///
+  /// - Precondition: it has one assignment.
+  /// - Throws: `TreeError`, as `set` does.
+  public func moved(to location: Location) throws(TreeError) -> Write {
+    precondition(assignments.count == 1, "a write of one location")
+    var moved = try Write.set(location, items[0].value)
+    moved.encodedValues = encodedValues
+    return moved
   }
 
   /// Creates a write that sets several locations below a path.

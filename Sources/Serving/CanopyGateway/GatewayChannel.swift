@@ -219,7 +219,7 @@ struct GatewayChannel: ServerChildChannel {
   /// Whether a request is a GET without a body, as the protocol asks. The other parts of a request with a body would be
   /// the first bytes of the WebSocket for a program before this server.
   private static func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
-    head.method == .GET && !head.headers.contains(name: "Transfer-Encoding")
+    head.method == .GET && head.headers["Transfer-Encoding"].isEmpty
       && head.headers["Content-Length"].allSatisfy { $0.hasSameBytes(as: "0") }
   }
 

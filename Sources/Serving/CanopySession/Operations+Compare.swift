@@ -65,10 +65,26 @@ extension Operations {
     _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
     _ context: WriteContext
   ) throws {
-    let request = CompareAndSet(
-      location: location, etag: etag, write: try Write.set(location, value), context: context,
-      origin: origin)
-    submit(request, nil, round: 1)
+    guard Operations.isLarge(value) else {
+      let request = CompareAndSet(
+        location: location, etag: etag, write: try Write.set(location, value), context: context,
+        origin: origin)
+      return submit(request, nil, round: 1)
+    }
+    Task { [self] in
+      do {
+        let write = try await beside(context.turns) {
+          var write = try Write.set(location, value)
+          write.encodeValues(over: Operations.encodedAtOnceMax)
+          return write
+        }
+        let request = CompareAndSet(
+          location: location, etag: etag, write: write, context: context, origin: origin)
+        submit(request, nil, round: 1)
+      } catch {
+        context.completion(.failure(wireError(error)))
+      }
+    }
   }
 
   /// Carries out an UPDATE if the value at its path has an ETag.
@@ -102,17 +118,21 @@ extension Operations {
     }
   }
 
-  /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value or an
-  /// UPDATE of many locations, which a later write must not overtake. (A write may overtake the CAS of a value that
-  /// becomes large by a write that is under way.)
+  /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value, an
+  /// UPDATE of many locations, or a write of large values, which a later write must not overtake. (A write may overtake
+  /// the CAS of a value that becomes large by a write that is under way.)
   public func runsAlone(_ request: Request) -> Bool {
     switch request {
-    case .write(.tree(.compareAndSet(let location, _, _))),
-      .write(.once(_, .compareAndSet(let location, _, _))):
-      !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax)
-    case .write(.tree(.update(_, let changes))), .write(.once(_, .update(_, let changes))):
-      changes.count > Operations.locationsCheckedAtOnceMax
-    case .read, .write, .account, .listen, .connection, .administration: false
+    case .write(.tree(let write)), .write(.once(_, let write)):
+      switch write {
+      case .set: hasLargeValues(write)
+      case .compareAndSet(let location, _, _):
+        !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax) || hasLargeValues(write)
+      case .update(_, let changes):
+        changes.count > Operations.locationsCheckedAtOnceMax || hasLargeValues(write)
+      }
+    case .write(.push(_, let value)): Operations.isLarge(value)
+    case .read, .write(.blog), .account, .listen, .connection, .administration: false
     }
   }
 

@@ -10,11 +10,16 @@ extension Operations {
   func submit(_ write: TreeWrite, once origin: WriteOrigin?, _ context: WriteContext) throws {
     switch write {
     case .set(let location, let value):
+      if hasLargeValues(write) {
+        return makeBeside(once: origin, named: "SET", context) { try Write.set(location, value) }
+      }
       try submit(Write.set(location, value), once: origin, named: "SET", context)
     case .update(let path, let changes):
       try checkUpdate(changes.count, by: context.identity)
-      if isMadeBeside(changes.count, as: context.identity) {
-        return makeBeside(path, changes, once: origin, context)
+      if isMadeBeside(changes.count, as: context.identity) || hasLargeValues(write) {
+        return makeBeside(once: origin, named: "UPDATE", context) {
+          try Write.update(path, changes.map { ($0.location, $0.value) })
+        }
       }
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
       try submit(write, once: origin, named: "UPDATE", context)
@@ -22,6 +27,21 @@ extension Operations {
       try compareAndSet(location, etag, value, once: origin, context)
     }
   }
+
+  /// The bytes of values that the writer encodes: about half a millisecond.
+  static let encodedAtOnceMax = 64 * 1024
+
+  /// Whether the values of a write take long to encode, and are to be encoded on another thread. O(1) for most writes
+  func hasLargeValues(_ write: TreeWrite) -> Bool {
+    switch write {
+    case .set(_, let value), .compareAndSet(_, _, let value): return Operations.isLarge(value)
+    case .update(_, let changes):
+      var budget = Operations.encodedAtOnceMax
+      return !changes.allSatisfy { $0.value.node.fits(budget: &budget) }
+    }
+  }
+
+  static func isLarge(_ value: WriteValue) -> Bool { !value.node.fits(bytes: encodedAtOnceMax) }
 
   /// Checks the number of locations of an UPDATE.
   ///
@@ -46,24 +66,26 @@ extension Operations {
     enqueue(write, once: origin, named: name, context)
   }
 
-  /// Makes the write of an UPDATE of many locations on another thread, in the turn of its connection, with its early check.
-  /// Making it walks through all values, and so does freeing them if the write is denied. Meanwhile no later request of
-  /// the connection may begin: see `runsAlone`.
+  /// Makes a write of many locations or large values on another thread, in the turn of its connection, with its early
+  /// check. Making it walks through all values, and so does freeing them if the write is denied. Meanwhile no later
+  /// request of the connection may begin: see `runsAlone`.
   private func makeBeside(
-    _ path: Path, _ changes: [Request.Update], once origin: WriteOrigin?, _ context: WriteContext
+    once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext,
+    _ make: @escaping @Sendable () throws -> Write
   ) {
     Task { [self] in
       do {
         let write = try await beside(context.turns) { [self] in
-          let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+          var write = try make()
           if origin == nil {
             // First, because it costs least.
             try checkDerivation(write, as: context.identity)
             try checkEarly(write, as: context.identity)
           }
+          write.encodeValues(over: Operations.encodedAtOnceMax)
           return write
         }
-        enqueue(write, once: origin, named: "UPDATE", context)
+        enqueue(write, once: origin, named: name, context)
       } catch {
         context.completion(.failure(wireError(error)))
       }
@@ -81,11 +103,29 @@ extension Operations {
   }
 
   func push(_ path: Path, _ value: WriteValue, _ context: WriteContext) throws {
-    // Checked before a key is made, so that an error does not depend on the tree.
-    _ = try Write.set(Location(path.child(Key(index: 0))), value)
+    // Checked before a key is made, so that an error does not depend on the tree. The key is replaced.
+    let location = Location(path.child(Key(index: 0)))
+    guard Operations.isLarge(value) else {
+      return enqueue(try Write.set(location, value), below: path, context)
+    }
+    Task { [self] in
+      do {
+        let write = try await beside(context.turns) {
+          var write = try Write.set(location, value)
+          write.encodeValues(over: Operations.encodedAtOnceMax)
+          return write
+        }
+        enqueue(write, below: path, context)
+      } catch {
+        context.completion(.failure(wireError(error)))
+      }
+    }
+  }
+
+  private func enqueue(_ write: Write, below path: Path, _ context: WriteContext) {
     engine.submit(
       PendingPush(
-        path: path, value: value, policy: writePolicy(as: context.identity), operations: self,
+        path: path, write: write, policy: writePolicy(as: context.identity), operations: self,
         completion: context.completion), of: context.owner)
   }
 }
@@ -121,7 +161,8 @@ struct PendingTreeWrite: Transaction {
 /// A PUSH in the queue of the engine. The key is made when it is decided.
 struct PendingPush: Transaction {
   let path: Path
-  let value: WriteValue
+  /// The write with any key.
+  let write: Write
   let policy: (any WritePolicy)?
   let operations: Operations
   let completion: @Sendable (Reply) -> Void
@@ -132,8 +173,7 @@ struct PendingPush: Transaction {
     let place = proposal.root.at(path)
     let key = proposal.nextKey { place.child($0).isAbsent }
     if policy != nil { try operations.checkTimely(key, at: proposal.now) }
-    let write = try Write.set(Location(path.child(key)), value)
-    return Decision(write, key, policy: policy)
+    return Decision(try write.moved(to: Location(path.child(key))), key, policy: policy)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Key>, any Error>) {

@@ -66,6 +66,8 @@ extension Serve {
     store.durability = try Setting.value("durability", durability, default: .full)
     store.retainedCommits = try positive(
       "retained-commits", retainedCommits, default: store.retainedCommits)
+    store.retainedBytes = try positive(
+      "retained-bytes", retainedBytes, default: store.retainedBytes)
     let retained = try positive(
       "retained-seconds", retainedSeconds, default: store.retainedMilliseconds / 1000)
     guard retained <= 1_000_000_000_000 else {
@@ -80,6 +82,8 @@ extension Serve {
     var engine = Engine.Configuration()
     engine.checkpointEvery = try positive(
       "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
+    engine.checkpointBytes = try positive(
+      "checkpoint-bytes", checkpointBytes, default: engine.checkpointBytes)
     let checkpointAfter = try positive(
       "checkpoint-after", checkpointAfter, default: engine.checkpointAfter.components.seconds)
     guard checkpointAfter <= 1_000_000_000 else {

@@ -69,10 +69,13 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most passwords from one address that wait to be hashed (32).")
   var hashesWaitingPerAddressMax: Int?
   @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
+  @Option(help: "Bytes of commits between checkpoints, if the commits are fewer (268435456).")
+  var checkpointBytes: Int?
   @Option(help: "The most seconds from a commit to the next checkpoint (300).")
   var checkpointAfter: Int64?
   @Option(help: "The most commits kept after a checkpoint, for clients that resume (100000).")
   var retainedCommits: Int64?
+  @Option(help: "The most bytes of these commits (1073741824).") var retainedBytes: Int64?
   @Option(help: "The most namespaces that are open at one time, besides the default one (32).")
   var namespacesMax: Int?
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?

@@ -52,6 +52,7 @@ extension SQLiteStore: Journal {
     do {
       try pool.writeWithoutTransaction { db in
         var tail = try beginDurably(db)
+        var sizes: [(sequence: Int64, bytes: Int)] = []
         try db.inTransaction(.immediate) {
           var (present, checksum) = try CommitRow.last(db, known: tail)
           guard present == last else {
@@ -69,6 +70,7 @@ extension SQLiteStore: Journal {
               checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
               try insert.bind(checksum.stored, at: 5)
               try insert.run()
+              sizes.append((commit.sequence, body.count + (image?.count ?? 0)))
             }
             for id in commit.completedDisconnectWrites {
               try SQLiteStore.deleteDisconnectWrite(db, id)
@@ -86,6 +88,9 @@ extension SQLiteStore: Journal {
           return .commit
         }
         endDurably(with: tail)
+        appendedBytes.withLock { appended in
+          for (sequence, bytes) in sizes { appended.note(sequence, bytes: bytes) }
+        }
       }
     } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
       appendFoundFullDisk.store(true, ordering: .relaxed)

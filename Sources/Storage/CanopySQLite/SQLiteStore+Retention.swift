@@ -1,6 +1,7 @@
 internal import CanopyRows
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 /// The removal of old rows, in background steps. A reader selects the rows of each step, so that the writer only
 /// removes them. The reader also brings their pages into memory.
@@ -23,11 +24,15 @@ extension SQLiteStore {
       }
       try await rest()
     }
+    appendedBytes.withLock { $0.forget(before: end) }
   }
 
   private func firstCommitToKeep(upTo sequence: Int64) async throws -> Int64 {
     let kept = configuration.retainedCommits
     let span = configuration.retainedMilliseconds
+    let firstByBytes = appendedBytes.withLock {
+      $0.firstSequence(bytesMax: configuration.retainedBytes)
+    }
     return try await pool.read { db -> Int64 in
       let last = try Row.fetchOne(
         db, sql: "SELECT sequence, time FROM commits ORDER BY sequence DESC LIMIT 1")
@@ -41,7 +46,9 @@ extension SQLiteStore {
           max(0, lastSequence.minusClamped(kept)), lastTime.minusClamped(max(0, span)),
         ])
       // The last commit always stays.
-      return min(first ?? lastSequence, lastSequence, sequence == .max ? .max : sequence + 1)
+      return min(
+        max(first ?? lastSequence, firstByBytes), lastSequence,
+        sequence == .max ? .max : sequence + 1)
     }
   }
 

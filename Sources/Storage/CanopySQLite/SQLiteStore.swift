@@ -29,6 +29,9 @@ public final class SQLiteStore: Sendable {
     public var retainedCommits: Int64 = 100_000
     /// The age, in milliseconds before the last commit, up to which commits are kept.
     public var retainedMilliseconds: Int64 = 3_600_000
+    /// The maximum number of bytes of these commits, as far as this process has appended them. The last commit always
+    /// stays.
+    public var retainedBytes: Int64 = 1024 * 1024 * 1024
     /// The maximum number of rows that one step of a checkpoint writes or looks up. No append begins during a step.
     public var checkpointStepRows = 256
     /// The maximum number of bytes that one step of a checkpoint writes or removes, except for its last row.
@@ -78,6 +81,8 @@ public final class SQLiteStore: Sendable {
   let isUnsynced = Mutex(false)
   /// Whether the last append failed because the disk had no room for it. See `resolveAppend`.
   let appendFoundFullDisk = Atomic(false)
+  /// The sizes of the appended commits.
+  let appendedBytes = Mutex(AppendedBytes())
   /// The changes of on-disconnect writes that wait for the next transaction.
   let disconnectChanges = DisconnectChanges()
   /// The turns of transactions that change accounts, tokens or codes.

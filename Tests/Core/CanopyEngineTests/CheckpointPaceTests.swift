@@ -25,6 +25,7 @@ import Testing
   @Test func `so many commits are needed, or so much time`() {
     let defaults = Engine.Configuration()
     #expect(defaults.checkpointEvery == 1_000_000)
+    #expect(defaults.checkpointBytes == 256 * 1024 * 1024)
     #expect(defaults.checkpointAfter == .seconds(300))
   }
 
@@ -39,6 +40,29 @@ import Testing
       await journal.ended(1)
     }
     #expect(store.checkpoints == [5])
+  }
+
+  @Test func `a checkpoint is due by bytes with the commit that has the last of them`() async throws
+  {
+    let journal = SteppedJournal(store, clock, steps: [])
+    var configuration = configuration()
+    configuration.checkpointBytes = 3_000
+    let value = Node(String(repeating: "v", count: 990))
+    try await withEngine(journal, configuration: configuration, waits: clock) {
+      [self] engine in
+      for place in ["a", "b"] { try await engine.set(place, value) }
+      await waitUntilIdle()
+      #expect(journal.ends.isEmpty)
+      try await engine.set("c", value)
+      await journal.ended(1)
+      // The bytes of the next one count from there.
+      for place in ["d", "e"] { try await engine.set(place, value) }
+      await waitUntilIdle()
+      #expect(journal.ends.count == 1)
+      try await engine.set("f", value)
+      await journal.ended(2)
+    }
+    #expect(store.checkpoints == [3, 6])
   }
 
   @Test func `a checkpoint is due by age, though nothing more is written`() async throws {

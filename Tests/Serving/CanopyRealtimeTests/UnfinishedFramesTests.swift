@@ -159,7 +159,7 @@ struct UnfinishedFramesTests {
     let larger = try Self.connect(memory)
     try larger.writeInbound(ByteBuffer(bytes: Self.frame(4_000_000).prefix(500_000)))
     #expect(memory.used <= memory.bytesMax && larger.isActive)
-    // The next buffer has 1 MiB, and nobody has more.
+    // The next buffer has 1 MiB, and no other connection has more.
     try larger.writeInbound(part)
     #expect(!larger.isActive && channel.isActive && memory.used <= memory.bytesMax)
     try channel.close().wait()

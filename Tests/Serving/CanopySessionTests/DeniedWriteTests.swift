@@ -57,6 +57,57 @@ import Testing
     #expect(codes.all == [.invalidData, .invalidData, .invalidData])
   }
 
+  @Test
+  func `large values are encoded on another thread, and later requests of the connection wait`()
+    async throws
+  {
+    let parts = try await LineParts()
+    // There is one such thread at a time, and other work holds it.
+    let mayEnd = DispatchSemaphore(value: 0)
+    await withCheckedContinuation { continuation in
+      Task {
+        try await parts.operations.beside {
+          continuation.resume()
+          mayEnd.wait()
+        }
+      }
+    }
+    func lines(_ bytes: Int) -> [String] {
+      let value = "\"\(String(repeating: "v", count: bytes))\""
+      return [
+        "SET /n/a \(value)", "UPDATE /n {\"b\":\(value)}", "CAS /n/c null_etag \(value)",
+        "PUSH /n \(value)", "ONCE drawn-at-random-1 1 0 SET /n/d \(value)",
+      ]
+    }
+    let codes = ReplyCodes()
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await parts.run() }
+      for line in lines(Operations.encodedAtOnceMax - 100) + lines(Operations.encodedAtOnceMax) {
+        try? submit(line, as: .administrator, parts, codes)
+      }
+      while codes.all.count < 5 { await Task.yield() }
+      _ = try? await parts.engine.transact { _ in Decision(nil, ()) }
+      #expect(
+        codes.all == [nil, nil, nil, nil, nil] && parts.engine.root.child("n").childCount == 5)
+      mayEnd.signal()
+      while codes.all.count < 10 { await Task.yield() }
+      parts.engine.stop()
+    }
+    // The value for the second CAS exists already, and so does the commit of the second ONCE.
+    #expect(codes.all.allSatisfy { $0 == nil })
+    #expect(parts.engine.root.child("n").childCount == 6)
+    for (bytes, isAlone) in [
+      (Operations.encodedAtOnceMax - 100, false), (Operations.encodedAtOnceMax, true),
+    ] {
+      for line in lines(bytes) where !line.hasPrefix("CAS") {
+        let request = try Array(line.utf8).withUnsafeBytes {
+          try Request(line: $0, limits: Limits())
+        }
+        #expect(parts.operations.runsAlone(request) == isAlone, "\(line.prefix(20))")
+      }
+    }
+  }
+
   @Test func `a large write of an anonymous client is refused without the writer`() async throws {
     let parts = try await LineParts()
     let codes = ReplyCodes()
@@ -64,6 +115,7 @@ import Testing
     try submit(update(9), as: .anonymous, parts, codes)
     // The number of locations is looked at first, because that costs least.
     try submit(update(2_000), as: .anonymous, parts, codes)
+    while codes.all.count < 2 { await Task.yield() }
     #expect(codes.all == [.permissionDenied, .tooLarge])
     // A small one costs the writer little.
     try submit(update(8), as: .anonymous, parts, codes)
