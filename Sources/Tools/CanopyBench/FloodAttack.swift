@@ -34,11 +34,16 @@ struct FloodAttack: ParsableCommand {
   @Argument(help: "The port of the server.") var port: Int
   @Argument(help: "The name of the flood.") var name: String
 
+  /// `SCHED_IDLE`, which Glibc does not show to Swift.
+  private static let idlePolicy: CInt = 5
+
   func run() throws {
     guard let flood = ([FloodKind.computing] + FloodKind.all).first(where: { $0.name == name })
     else { throw ValidationError("there is no flood \(name)") }
-    // Real attackers have their own machines, so these must not take the cores from the others.
-    guard setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19) == 0 else {
+    // Real attackers have their own machines, so these must not take the cores from the others. A thread of the lowest
+    // priority would still keep a core for some milliseconds from a thread that wakes up. An idle one gives it up at once.
+    var parameter = sched_param()
+    guard sched_setscheduler(0, FloodAttack.idlePolicy, &parameter) == 0 else {
       throw BenchFailure("the attackers cannot stand back: errno \(errno)")
     }
     for number in 0..<flood.connections {
