@@ -106,7 +106,8 @@ public struct JSONOutput: ~Copyable {
   private mutating func grow(_ more: Int) {
     if drain != nil, count > 0 { flush() }
     guard count + more > capacity else { return }
-    let larger = max(capacity * 2, count + more)
+    // With room for the brackets behind a large text, so that it is not copied once more for them.
+    let larger = max(capacity * 2, count + more + 64)
     let copy = UnsafeMutableRawPointer.allocate(byteCount: larger, alignment: 8)
     copy.copyMemory(from: base, byteCount: count)
     base.deallocate()
