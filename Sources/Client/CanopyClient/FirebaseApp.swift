@@ -163,12 +163,14 @@ extension Database {
     return Self.allShared.contains { $0 === self } ? FirebaseApp.app() : nil
   }
 
-  /// Uses a server for tests, without TLS, instead of that of the URL. Call it before any other use of the
-  /// database. An invalid host or port is logged and changes nothing.
+  /// Uses a server for tests, without TLS, instead of that of the URL, with the same protocol and the same name of the
+  /// database. Call it before any other use of the database. An invalid host or port is logged and changes nothing.
   public func useEmulator(withHost host: String, port: Int) {
-    let url = Endpoint(host: host, port: port, usesTLS: false).text
+    var endpoint = repository.endpoint.withoutTLS
+    endpoint.host = host
+    endpoint.port = port
     do throws(DatabaseError) {
-      repository.setEndpoint(try Endpoint.server(url))
+      repository.setEndpoint(try Endpoint.server(endpoint.text + endpoint.querySuffix))
     } catch {
       repository.options.logger.error(
         "the server for tests cannot be used", metadata: ["error": "\(error)"])

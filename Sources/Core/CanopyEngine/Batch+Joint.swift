@@ -68,10 +68,9 @@ extension Batch {
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let before = tree
-    if let policy = decision.policy, write.isLarge,
-      policy.denies(write, before: before.root, at: time)
-    {
-      throw EngineError.denied
+    if let policy = decision.policy, write.isLarge {
+      hasLargeRequests = true
+      if policy.denies(write, before: before.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: before.root, at: time)
     var journaled = tree.apply(assignments)
@@ -95,7 +94,8 @@ extension Batch {
     let journaled = tree.apply(assignments)
     let text: CommitText?
     do {
-      text = try writer.text(of: journaled, beforeImage: beforeImage)
+      text = try writer.text(
+        of: journaled, beforeImage: beforeImage, largeBytes: &largeTextBytes)
     } catch {
       tree = before
       throw error

@@ -19,6 +19,10 @@ struct Batch {
   let first: Int64
   /// The number of indexes that could still be added before the batch. `Engine.fail` restores it.
   let indexesLeft: Int
+  /// The bytes of large texts that the commits may still carry: see `CommitText.largeBytesMax`.
+  var largeTextBytes = CommitText.largeBytesMax
+  /// Whether a request that may be refused has a large write, which takes long to free.
+  var hasLargeRequests = false
   /// The places of writes that were refused because their commits would not read back, for the log.
   var unstorable: [Location] = []
   /// The first place of the last write that was decided, for the log.
@@ -78,8 +82,9 @@ struct Batch {
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
-    if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {
-      throw EngineError.denied
+    if let policy, write.isLarge {
+      hasLargeRequests = true
+      if policy.denies(write, before: tree.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: tree.root, at: time)
     // Looked up once: here, or after the authorization, when all assignments are known.
@@ -100,7 +105,8 @@ struct Batch {
     }
     let text: CommitText?
     do {
-      text = try writer.text(of: journaled, beforeImage: beforeImage)
+      text = try writer.text(
+        of: journaled, beforeImage: beforeImage, largeBytes: &largeTextBytes)
     } catch {
       if let before { tree = before } else { tree.apply(beforeImage) }
       unstorable += journaled.map(\.location)
@@ -153,7 +159,9 @@ struct Batch {
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
-      changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
+      // Listeners may keep the change for long, and do not need the text.
+      changes.append(
+        Change(commit: commit.withoutText, views: views, before: before.root, after: tree.root))
     }
   }
 

@@ -68,6 +68,13 @@ public struct Commit: Sendable, Equatable {
     return try CommitText(assignments, beforeImage: beforeImage, scratch: &scratch)
   }
 
+  /// The same commit without its text.
+  var withoutText: Commit {
+    var commit = self
+    commit.text = nil
+    return commit
+  }
+
   /// Whether both are the same step in the history.
   public static func == (a: Commit, b: Commit) -> Bool {
     a.sequence == b.sequence && a.time == b.time && a.assignments == b.assignments

@@ -9,9 +9,12 @@ public struct CommitText: Sendable {
   /// Bytes of the assignments; the bytes of the before-image follow.
   private let bodyCount: Int
 
-  /// Bytes up to which a commit carries its text to the journal. The journal encodes a larger commit again, because
-  /// all commits of a batch are in memory together.
+  /// Bytes up to which every commit carries its text to the journal.
   static let carriedBytesMax = 16 * 1024
+
+  /// Bytes of the larger texts that the commits of a batch carry together, because all of them are in memory at once.
+  /// The journal encodes the others again.
+  static let largeBytesMax = 16 * 1024 * 1024
 
   /// Encodes the text and reads it back. O(bytes).
   ///
@@ -54,11 +57,17 @@ public struct CommitText: Sendable {
   }
 
   /// Encodes the text and reads it back, as `init` does. Returns nil if the text is too large to be carried.
+  ///
+  /// - Parameter largeBytes: the bytes of large texts that the batch may still carry.
   static func carried(
-    _ assignments: [Assignment], beforeImage: [Assignment]?, scratch: inout JSONOutput
+    _ assignments: [Assignment], beforeImage: [Assignment]?, largeBytes: inout Int,
+    scratch: inout JSONOutput
   ) throws(EngineError) -> CommitText? {
     let bodyCount = try write(assignments, beforeImage, &scratch)
-    guard scratch.count <= carriedBytesMax else { return nil }
+    if scratch.count > carriedBytesMax {
+      guard scratch.count <= largeBytes else { return nil }
+      largeBytes -= scratch.count
+    }
     return CommitText(bytes: scratch.bytes, bodyCount: bodyCount)
   }
 

@@ -157,7 +157,9 @@ extension Engine {
     replaceTree(by: tree, at: sequence, notifyingOf: changes) {
       $0.indexing?.missed += assignments
     }
-    if RetiredTrees.areLarge(assignments, in: before.root) { retired.free(before, []) }
+    if RetiredTrees.areLarge(assignments, in: before.root) {
+      retired.free(.init(tree: before, commits: []))
+    }
     return mark
   }
 

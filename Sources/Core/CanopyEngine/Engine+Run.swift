@@ -45,7 +45,7 @@ extension Engine {
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let time = await carryOutBatch(writer) {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
-      if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+      if let content = writer.retired.take() { retired.free(content) }
       watch.note("freeing", since: time)
       settle(writer)
     }
@@ -186,9 +186,11 @@ extension Engine {
         time = watch.note(request.name, since: time)
       }
     }
-    // Freeing the pages that the commits replaced takes a while, so it comes last.
-    if RetiredTrees.areLarge(batch.commits) {
-      writer.retired = (before, batch.commits)
+    // Freeing the pages that the commits replaced takes a while, so it comes last. So does freeing a large write that
+    // was refused.
+    if batch.hasLargeRequests || RetiredTrees.areLarge(batch.commits) {
+      writer.retired = RetiredTrees.Content(
+        tree: before, commits: batch.commits, requests: batch.requests)
     } else {
       withExtendedLifetime(before) {}
     }

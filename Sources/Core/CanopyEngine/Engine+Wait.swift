@@ -2,7 +2,8 @@ internal import Synchronization
 
 /// Readers that wait for a commit of another engine.
 extension Engine {
-  /// Waits until a commit is in the current tree. Returns at once if it is.
+  /// Waits until a commit is in force: it is in the current tree, and so are the rules that it may have replaced. Returns
+  /// at once if it is.
   ///
   /// If several engines write the journal, the engine looks for commits of the others at once.
   ///
@@ -12,8 +13,10 @@ extension Engine {
   /// - Throws: `EngineError.behind` when the time is up, the task is cancelled or the engine stops, and at once if only
   ///   this engine writes the journal, because it has all commits.
   public func wait(for sequence: Int64, atMost duration: Duration) async throws(EngineError) {
-    if snapshot.sequence >= sequence { return }
-    guard shared != nil else { throw .behind }
+    guard shared != nil else {
+      if snapshot.sequence >= sequence { return }
+      throw .behind
+    }
     let isPresent = await withTaskGroup(of: Void.self) { group in
       let number = state.withLock { state in
         state.lastSequenceWait += 1
@@ -26,7 +29,7 @@ extension Engine {
       }
       let isPresent = await withCheckedContinuation { continuation in
         let isOver: Bool? = state.withLock { state in
-          if state.currentSequence >= sequence { return true }
+          if state.sequenceInForce >= sequence { return true }
           if state.isStopping || Task.isCancelled { return false }
           state.sequenceWaits.append(
             SequenceWait(number: number, sequence: sequence, continuation: continuation))
@@ -40,7 +43,7 @@ extension Engine {
     if !isPresent { throw .behind }
   }
 
-  /// Ends the waits for commits that are in force now.
+  /// Notes that the current commit is in force, and ends the waits for it and for earlier ones.
   func endSequenceWaits() {
     for wait in state.withLock({ $0.endedSequenceWaits() }) {
       wait.continuation.resume(returning: true)
@@ -67,8 +70,9 @@ struct SequenceWait {
 }
 
 extension Engine.State {
-  /// Removes and returns the waits for the current commit or earlier ones.
+  /// Notes that the current commit is in force. Removes and returns the waits for it and for earlier ones.
   mutating func endedSequenceWaits() -> [SequenceWait] {
+    sequenceInForce = currentSequence
     if sequenceWaits.isEmpty { return [] }
     let ended = sequenceWaits.filter { $0.sequence <= currentSequence }
     sequenceWaits.removeAll { $0.sequence <= currentSequence }

@@ -116,6 +116,9 @@ public final class Engine: Sendable {
     var resolveWait: CheckedContinuation<Void, Never>?
     /// The commits of other engines that were read and wait for the engine's thread.
     var followed: Deque<FollowedPage> = []
+    /// The number of the last commit that is in force: it is in the tree, and so are the rules that it may have replaced.
+    /// Only if several engines write the journal.
+    var sequenceInForce: Int64
     /// The callers that wait for a commit.
     var sequenceWaits: [SequenceWait] = []
     var lastSequenceWait = 0
@@ -184,7 +187,7 @@ public final class Engine: Sendable {
         queue: WriteQueue(countMax: configuration.queuedCommitsMax),
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         clientWrites: ClientWrites(loaded.clientWrites), journaledRules: loaded.rules,
-        checkpointSequence: loaded.checkpoint))
+        checkpointSequence: loaded.checkpoint, sequenceInForce: loaded.sequence))
   }
 
   /// The root of the current tree, with all durable commits. O(1). The returned version never changes.

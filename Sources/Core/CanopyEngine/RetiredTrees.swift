@@ -2,7 +2,8 @@ internal import CanopyTree
 internal import Dispatch
 internal import Synchronization
 
-/// Frees old versions of the tree, and the values that commits replaced, on a thread of its own if they are large.
+/// Frees old versions of the tree, the values that commits replaced and those of refused writes, on a thread of its own
+/// if they are large.
 ///
 /// Freeing takes time in proportion to the freed bytes: about 10 ms for a branch of 15 MB with short values. The
 /// engine's thread frees small values itself, which is cheaper.
@@ -35,18 +36,25 @@ struct RetiredTrees: Sendable {
     return false
   }
 
-  /// Takes the last references to a version of the tree and to commits after it.
-  func free(_ tree: consuming Tree, _ commits: consuming [Commit]) {
-    let retired = Retired(tree: tree, commits: commits)
+  /// The last references to a version of the tree, to the commits after it and to the requests of their batch.
+  struct Content: Sendable {
+    var tree: Tree
+    var commits: [Commit]
+    var requests: [any PendingRequest] = []
+  }
+
+  /// Takes the last references, and drops them on the queue.
+  func free(_ content: consuming Content) {
+    let retired = Retired(content)
     queue.async { retired.drop() }
   }
 
   /// The references, which are dropped on the queue.
   private final class Retired: Sendable {
-    private let content: Mutex<(tree: Tree, commits: [Commit])?>
+    private let content: Mutex<Content?>
 
-    init(tree: consuming Tree, commits: consuming [Commit]) {
-      content = Mutex((tree, commits))
+    init(_ content: consuming Content) {
+      self.content = Mutex(content)
     }
 
     func drop() {

@@ -35,8 +35,9 @@ final class WriterState {
   var isInTurn = false
   /// The owners that the batch served and that are to be charged, with the time of each request.
   var served: [(owner: WriteOwner, time: Duration)] = []
-  /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
-  var retired: (tree: Tree, commits: [Commit])?
+  /// The version of the tree before the last batch, its commits and its requests, if they are large: see
+  /// `RetiredTrees`.
+  var retired: RetiredTrees.Content?
   /// Logs failures of the journal.
   var journalLog: JournalLog
   /// Holds the text of one commit at a time.
@@ -67,13 +68,15 @@ final class WriterState {
 
   /// Returns the text of a commit; nil if it is too large to be carried to the journal.
   ///
+  /// - Parameter largeBytes: the bytes of large texts that the batch may still carry.
   /// - Throws: `EngineError.unstorable` when it does not read back.
   func text(
-    of assignments: [Assignment], beforeImage: [Assignment]
+    of assignments: [Assignment], beforeImage: [Assignment], largeBytes: inout Int
   ) throws(EngineError) -> CommitText? {
     defer {
       if scratch.count > WriterState.scratchBytesMax { scratch = JSONOutput(capacity: 4096) }
     }
-    return try CommitText.carried(assignments, beforeImage: beforeImage, scratch: &scratch)
+    return try CommitText.carried(
+      assignments, beforeImage: beforeImage, largeBytes: &largeBytes, scratch: &scratch)
   }
 }

@@ -15,14 +15,23 @@ struct EarlyAuthorizer {
 
   /// Creates an authorizer.
   ///
-  /// - Parameter before: the root before the write; nil if it is not known.
-  init(tree: RuleTree, _ program: Frozen<Program>, before: Node?, caller: RuleCaller) {
+  /// - Parameters:
+  ///   - before: the root before the write; nil if it is not known.
+  ///   - stepsMax: the most steps.
+  init(
+    tree: RuleTree, _ program: Frozen<Program>, before: Node?, caller: RuleCaller,
+    stepsMax: Int = RuleLimits.stepsMax
+  ) {
     self.tree = tree
     trace = PartialDataTrace(knowsBefore: before != nil)
     let root = before ?? .absent
     evaluator = Evaluator(
-      program, caller: caller, query: nil, before: root, after: root, trace: trace)
+      program, caller: caller, query: nil, before: root, after: root, trace: trace,
+      stepsMax: stepsMax)
   }
+
+  /// Whether the write has used more steps than it may.
+  var isExhausted: Bool { evaluator.isExhausted }
 
   /// Whether the rules deny a write to a location for any value. The locations come in order.
   ///

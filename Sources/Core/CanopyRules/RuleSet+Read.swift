@@ -16,6 +16,20 @@ extension RuleSet {
     return evaluator.mayRead(path, in: tree)
   }
 
+  /// Whether the caller may read a location, as far as a few steps of the rules show that.
+  ///
+  /// - Parameter stepsMax: the most steps. A step takes five to fifteen nanoseconds.
+  /// - Returns: nil if the rules take more steps.
+  public func mayRead(
+    _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller, stepsMax: Int
+  ) -> Bool? {
+    var evaluator = Evaluator(
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: NoTrace(),
+      stepsMax: min(stepsMax, RuleLimits.stepsMax))
+    let isAllowed = evaluator.mayRead(path, in: tree)
+    return evaluator.isExhausted ? nil : isAllowed
+  }
+
   /// Returns whether the caller may read a location, with the dependencies of the answer: it stays
   /// the same for this caller as long as no commit writes at, above or below them. Costs a little
   /// more than `mayRead`.

@@ -57,6 +57,25 @@ extension RuleSet {
     }
   }
 
+  /// Whether the rules deny a write for a reason that neither the written data nor the present data can change, as far as
+  /// a few steps of the rules show that.
+  ///
+  /// - Parameter stepsMax: the most steps.
+  /// - Returns: nil if the rules take more steps.
+  public func denies(
+    _ assignments: some Sequence<Assignment>, as caller: RuleCaller, stepsMax: Int
+  ) -> Bool? {
+    var authorizer = EarlyAuthorizer(
+      tree: tree, frozenProgram, before: nil, caller: caller,
+      stepsMax: min(stepsMax, RuleLimits.stepsMax))
+    let isDenied = assignments.contains { assignment in
+      let location = assignment.location
+      return authorizer.denies(
+        location, isSet: !location.isPriority && !assignment.value.isAbsent)
+    }
+    return authorizer.isExhausted ? nil : isDenied
+  }
+
   /// Whether the `.write` rules deny a write to some locations for a reason that the written data cannot change.
   func denies(
     _ locations: some Sequence<Location>, before: Node?, as caller: RuleCaller

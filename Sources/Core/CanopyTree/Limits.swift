@@ -21,6 +21,10 @@ public struct Limits: Sendable, Equatable {
   /// that have the most.
   public static let rememberedWritesMax = 100_000
 
+  /// The most bytes of the path of an update, times the number of its locations. The journal and the events have each
+  /// location with its whole path.
+  public static let updatePathBytesMax = 1024 * 1024
+
   /// The commits that the server reads for any client that resumes a subscription. A client that
   /// has missed more receives the whole state again, unless that costs more: see
   /// `resumedBytesPerCommit`.

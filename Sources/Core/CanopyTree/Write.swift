@@ -117,11 +117,19 @@ public struct Write: Sendable {
   }
 
   /// Creates a write that sets several locations below a path.
+  ///
+  /// - Throws: `TreeError.tooLarge` beyond `Limits.updatePathBytesMax`; `TreeError.invalidData`, as for items.
   public static func update(
     _ path: Path, _ changes: [(Location, WriteValue)]
   ) throws(TreeError) -> Write {
     if changes.contains(where: { $0.0.path.isRoot && !$0.0.isPriority }) {
       throw .invalidData("an update may not replace its own path; set the path instead")
+    }
+    let pathBytes = path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+    guard pathBytes * changes.count <= Limits.updatePathBytesMax else {
+      throw .tooLarge(
+        "an update repeats its path for each location, and may have at most \(Limits.updatePathBytesMax) bytes of "
+          + "it; divide the update, or set the path instead")
     }
     return try Write(
       changes.map {

@@ -39,6 +39,19 @@ extension Responder {
     return answer
   }
 
+  /// Returns the page of the blog for an address that does not exist; nil if the client does not show pages.
+  ///
+  /// The page has a view that says so, with a way on.
+  func pageOfNothing(_ request: Parsed) throws(WireError) -> HTTPAnswer? {
+    guard [.get, .head].contains(request.method), Responder.acceptsPages(request.fields),
+      let file = WebPages.file(at: [])
+    else { return nil }
+    var answer = try page(file, request)
+    if answer.status == .ok { answer.status = .notFound }
+    answer.fields[.vary] = "Accept, Accept-Encoding"
+    return answer
+  }
+
   /// Whether a list of ETags, as a client has it from earlier responses, names one.
   private static func matches(_ values: [String], _ etag: String) -> Bool {
     values.lazy.flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }.contains { part in

@@ -15,7 +15,9 @@ extension Responder {
   ) async throws -> HTTPAnswer {
     let get = try getOptions(request, options)
     if let sequence = options.atLeast {
-      try await operations.engine.wait(for: sequence, atMost: Operations.atLeastMax)
+      do {
+        try await operations.engine.wait(for: sequence, atMost: Operations.atLeastMax)
+      } catch { throw operations.wireError(error) }
     }
     let (reply, node) = try await read(
       .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)

@@ -122,6 +122,7 @@ struct Responder: Sendable {
         method: method, target: target, fields: request.headers, host: request.head.authority)
       switch resource {
       case nil:
+        if let page = try pageOfNothing(parsed) { return .answer(page) }
         return .answer(
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
@@ -209,6 +210,11 @@ struct Responder: Sendable {
 
   static func wantsStream(_ fields: HTTPFields) -> Bool {
     accepts(EventStream.mediaType, fields[values: .accept])
+  }
+
+  /// Whether a client shows pages, as a browser does for the address that a person has typed.
+  static func acceptsPages(_ fields: HTTPFields) -> Bool {
+    accepts("text/html", fields[values: .accept])
   }
 
   static func acceptsGzip(_ fields: HTTPFields) -> Bool {

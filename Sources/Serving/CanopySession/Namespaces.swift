@@ -239,11 +239,11 @@ public final class Namespaces: Sendable {
     guard let found else { return false }
     let error = WireError(
       .unavailable,
-      "the namespace \(found) was closed for another one, because this connection has no login and was idle; connect "
-        + "again")
+      "the namespace \(found) was closed for another one, because this connection was idle; connect again"
+    )
     let ended = await clients.ask(.endResting(found, error)).clients
     logger.notice(
-      "connections without a login were ended, because another namespace needed the place of theirs",
+      "idle connections were ended, because another namespace needed the place of theirs",
       metadata: ["namespace": "\(found)", "connections": "\(ended.count)"])
     return true
   }

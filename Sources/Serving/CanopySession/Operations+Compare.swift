@@ -95,7 +95,7 @@ extension Operations {
       if isCheckedBeside(write, as: identity) {
         return checkBeside(write, context) { [self] in submit(request, nil, round: 1) }
       }
-      try checkEarly(write, as: identity)
+      try checkEarlyAndBriefly(write, as: identity)
       submit(request, nil, round: 1)
     } catch {
       completion(.failure(wireError(error)))

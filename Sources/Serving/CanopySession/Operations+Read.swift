@@ -11,7 +11,7 @@ extension Operations {
   ///
   /// - Parameter root: the root of the snapshot to read.
   /// - Returns: nil if it takes long: `longRead` is to be called.
-  /// - Complexity: O(`Limits.wholeReplyBytesMax`) at most, besides the evaluation of the rules.
+  /// - Complexity: O(`Limits.wholeReplyBytesMax`) at most, and a bounded number of steps of the rules.
   public func read(_ request: ReadRequest, as identity: Identity, in root: Node) -> Reply? {
     do {
       return try reply(to: request, as: identity, in: root, isLong: false)
@@ -125,10 +125,10 @@ extension Operations {
     case .whoAmI: return whoAmI(identity, in: hasBlog ? root : profiles)
     case .blog(let request): return try reply(to: request, as: identity, in: root)
     case .get(let location, let options):
-      try checkRead(location.path, options.query, in: root, as: identity)
+      try checkRead(location.path, options.query, in: root, as: identity, isLong: isLong)
       return try value(at: location, options, in: root, isLong: isLong, interruption)
     case .count(let path, let query):
-      try checkRead(path, query, in: root, as: identity)
+      try checkRead(path, query, in: root, as: identity, isLong: isLong)
       let node = root.at(path)
       if !isLong, takesLong(query, in: node) { throw LongRead() }
       return .json(.number(Int64(query.count(in: node))))
@@ -142,6 +142,19 @@ extension Operations {
     case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
     case .atLeast(_, let read):
       return try reply(to: read, as: identity, in: root, isLong: isLong, interruption)
+    }
+  }
+
+  /// Checks that the rules allow a read.
+  ///
+  /// - Throws: `WireError`, and `LongRead` if the rules take long and may not.
+  private func checkRead(
+    _ path: Path, _ query: Query, in root: Node, as identity: Identity, isLong: Bool
+  ) throws {
+    if isLong {
+      try checkRead(path, query, in: root, as: identity)
+    } else if try !checkReadBriefly(path, query, in: root, as: identity) {
+      throw LongRead()
     }
   }
 
@@ -252,6 +265,7 @@ extension Operations {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
       "stringBytes": limits.stringBytesMax, "updateLocations": limits.updateLocationsMax,
+      "updatePathBytes": Limits.updatePathBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queriesPerLocation": limits.queriesPerLocationMax,
       "queuedBytes": limits.queuedBytesMax,

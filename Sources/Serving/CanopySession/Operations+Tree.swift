@@ -43,7 +43,7 @@ extension Operations {
           enqueue(write, once: nil, named: name, context)
         }
       }
-      try checkEarly(write, as: context.identity)
+      try checkEarlyAndBriefly(write, as: context.identity)
     }
     enqueue(write, once: origin, named: name, context)
   }

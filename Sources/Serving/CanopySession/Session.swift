@@ -195,11 +195,13 @@ public struct Session: ~Copyable {
     wantsInput && phase == .open && isReading && !hasBacklog && queue.isIdle && actions.isEmpty
   }
 
-  /// Whether the connection has no login, requests, on-disconnect writes and subscriptions besides those to constants, so
-  /// that its client loses nothing if the connection ends and begins again.
+  /// Whether the connection has no requests, on-disconnect writes and subscriptions besides those to constants, so that
+  /// its client loses nothing if the connection ends and begins again, with the same login. Never that of the
+  /// administrator.
   public var isResting: Bool {
-    guard case .anonymous = identity, isOpen else { return false }
-    return queue.isIdle && !hasBacklog && actions.isEmpty && armed.isEmpty && armingSlot == nil
+    if case .administrator = identity { return false }
+    return isOpen && queue.isIdle && !hasBacklog && actions.isEmpty && armed.isEmpty
+      && armingSlot == nil
       && subscriptions.values.allSatisfy { $0.listening == nil }
   }
 

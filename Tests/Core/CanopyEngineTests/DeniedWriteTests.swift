@@ -1,3 +1,4 @@
+import CanopySystem
 import CanopyTesting
 import CanopyTree
 import Synchronization
@@ -66,6 +67,39 @@ import Testing
         try await transact(engine, Write([.init(Path("a"), branch(900))]), policy) == .committed(4))
       #expect(asked.values == [9, 10, 1])
       #expect(engine.root.childCount == 10)
+    }
+  }
+
+  /// Notes where it is freed.
+  private final class Freed: Sendable {
+    let engine: Engine
+    let threads: Answers<Bool>
+
+    init(_ engine: Engine, _ threads: Answers<Bool>) {
+      self.engine = engine
+      self.threads = threads
+    }
+
+    deinit { threads.add(engine.thread.isCurrent) }
+  }
+
+  @Test func `a large denied write is freed beside the engine's thread, and a small one on it`()
+    async throws
+  {
+    try await withEngine { engine async throws in
+      for (count, isLarge) in [(Int32(8), false), (9, true)] {
+        let write = try update(count)
+        let threads = Answers<Bool>()
+        let policy = TestPolicy(denies: { _ in true }, allows: { _ in false })
+        await withCheckedContinuation { continuation in
+          engine.submit { [freed = Freed(engine, threads)] _ in
+            withExtendedLifetime(freed) { Decision(write, (), policy: policy) }
+          } completion: { (_: Result<Committed<Void>, any Error>) in
+            continuation.resume()
+          }
+        }
+        #expect(await threads.wait(for: 1) == [!isLarge])
+      }
     }
   }
 

@@ -49,6 +49,21 @@ struct EarlyDenialTests {
     #expect(!rules.denies([Location](), before: nil, as: nobody))
   }
 
+  @Test func `a few steps of the rules decide, or it stays open`() throws {
+    let rules = try rules(
+      #"{"rules":{"$a":{".read":"$a.matches(/^a*$/)",".write":"$a.matches(/^a*$/)"}}}"#)
+    for (key, isAllowed) in [(String(repeating: "a", count: 100), true), ("b", false)] {
+      let path = try Path(key)
+      let write = [Assignment(path, 1)]
+      #expect(rules.denies(write, as: nobody, stepsMax: 10_000) == !isAllowed)
+      #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 10_000) == isAllowed)
+    }
+    let path = try Path(String(repeating: "a", count: 100))
+    #expect(rules.denies([Assignment(path, 1)], as: nobody, stepsMax: 50) == nil)
+    #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 50) == nil)
+    #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 0) == nil)
+  }
+
   @Test func `the built-in rules deny nearly every write of an anonymous client without data`()
     throws
   {

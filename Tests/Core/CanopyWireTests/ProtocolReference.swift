@@ -153,8 +153,8 @@ enum ProtocolReference {
       ## Overview
 
       A test of the repository generates this page from the command table: `SessionVerbs.swift`,
-      `BlogVerbs.swift`, `TreeVerbs.swift` and `AdministrationVerbs.swift` in `Sources/Core/CanopyWire`. Do not
-      edit it: change the table, then run
+      `AccountVerbs.swift`, `BlogVerbs.swift`, `TreeVerbs.swift` and `AdministrationVerbs.swift` in
+      `Sources/Core/CanopyWire`. Do not edit it: change the table, then run
 
       ```sh
       \(renewal)

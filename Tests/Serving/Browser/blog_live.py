@@ -3,6 +3,7 @@
 import time
 
 from browser import Browser
+from load import OtherLoad
 from server import DelayingProxy
 
 EVENTS_PER_SECOND = 1000
@@ -213,7 +214,8 @@ def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
     posts = browser.ids()[:20]
     counts = {post: browser.star(post)[0] for post in posts}
     rounds = []
-    # Other programs share this machine: a round counts if the frames of the page at rest are regular.
+    # Other programs share this machine: a round counts if they take little of its time, and if the frames of the page at
+    # rest are regular.
     for _ in range(40):
         browser.script("probe.frames = []")
         time.sleep(1)
@@ -221,13 +223,16 @@ def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
         if at_rest >= FRAME_MILLISECONDS:
             continue
         browser.script("probe.frames = []; probe.messages = 0")
+        load = OtherLoad()
         seconds = flood(stage.administrator, counts, EVENTS_PER_SECOND * 3)
         frames, messages = browser.probe()["frames"], browser.probe()["messages"]
+        if load.disturbs():
+            continue
         rounds.append((max(frames), len(frames) / seconds, messages / seconds))
         if is_good(rounds[-1]) or len(rounds) == 8:
             break
     if not rounds:
-        print(f"        not measured: the page at rest has frames of {at_rest:.0f} ms on this busy machine")
+        print(f"        not measured: other programs use this machine; the page at rest has frames of {at_rest:.0f} ms")
         return
     print("        longest frame, frames and events a second: "
           + "; ".join("%.0f ms, %.0f, %.0f" % it for it in rounds))

@@ -43,23 +43,34 @@ def check_every_view_has_labels_headings_and_contrast_in_both_schemes(stage):
     for scheme in ("light", "dark"):
         browser.prefer(scheme)
         for path in ("/", "/mine", f"/post/{post['id']}", f"/post/{post['id']}/edit", f"/user/{post['uid']}", "/write",
-                     "/account", "/signin", "/signup", "/post/nothing", "/console/"):
-            browser.open(path)
-            browser.find("h1")
-            if path in ("/", "/mine"):
-                browser.find(".card")
-            problems = audit.problems(browser)
-            assert not problems, f"{path} in {scheme}: {problems}"
+                     "/account", "/post/nothing", "/nowhere", "/console/"):
+            look(browser, path, scheme)
+        with browser.without_login():
+            look(browser, "/signin", scheme)
+            look(browser, "/signup", scheme)
     browser.prefer("light")
+
+
+def look(browser, path, scheme):
+    browser.open(path)
+    browser.find("h1")
+    if path in ("/", "/mine"):
+        browser.find(".card")
+    problems = audit.problems(browser)
+    assert not problems, f"{path} in {scheme}: {problems}"
 
 
 def check_no_view_is_wider_than_a_small_phone(stage):
     stage.log_in()
     browser = stage.second
     post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
+    # A long name beside a time and a button.
+    stage.server.person("haruka_words").ask("COMMENT", post["id"], "Narrow enough")
     browser.resize(320, 640)
     for path in ("/", "/mine", f"/post/{post['id']}", "/write", "/account", "/signup"):
         browser.open(path)
         browser.find("h1")
+        if path.startswith("/post/"):
+            browser.find(".comment .author", "haruka")
         browser.until(path, lambda: browser.script("return document.documentElement.scrollWidth") <= 320)
     browser.resize(1280, 900)

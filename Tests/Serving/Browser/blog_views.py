@@ -61,8 +61,7 @@ def check_every_address_survives_a_reload(stage):
         browser.driver.refresh()
         browser.find("h1", heading)
         assert browser.path() == path
-        expected = f"{heading} · Canopy" if path != "/post/nothing" else "Post · Canopy"
-        browser.until("the title", lambda: browser.driver.title == expected)
+        browser.until("the title", lambda: browser.driver.title == f"{heading} · Canopy")
 
 
 def check_back_returns_to_the_place_in_the_list(stage):
@@ -89,12 +88,35 @@ def check_nothing_to_show_is_said_so(stage):
     browser.find(".state", "There is no such post")
     browser.open("/user/nobody")
     browser.find(".state", "no such user")
+    browser.find("h1", "No such user")
     browser.open("/mine")
     browser.find(".state", "Sign in to see this page")
-    browser.script("history.pushState(null, '', '/no/such/page'); dispatchEvent(new PopStateEvent('popstate'))")
-    browser.find("h1", "Nothing here")
+    for path in ("/no/such/page", "/post/"):
+        browser.open(path)
+        browser.find("h1", "Nothing here")
     browser.open("/mine")
     browser.script("localStorage['canopy.session'] = arguments[0]", "not JSON")
+    browser.open("/")
+    browser.find(".card")
+
+
+def check_times_move_on_while_a_page_is_shown(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card time")
+    browser.script("document.querySelector('time').dateTime = new Date(Date.now() - 5.5 * 60_000).toISOString()")
+    browser.until("another text", lambda: browser.text("time") == "5 minutes ago")
+
+
+def check_a_page_without_one_of_its_modules_says_so(stage):
+    browser = stage.first
+    for path, module in [("/", "/shared/line.js"), ("/console/", "/console/tree.js")]:
+        browser.command("Network.enable")
+        browser.command("Network.setBlockedURLs", urls=[f"*{module}"])
+        browser.open(path)
+        browser.find("main p", "The page was not loaded in full")
+        browser.command("Network.setBlockedURLs", urls=[])
+        browser.errors()
     browser.open("/")
     browser.find(".card")
 

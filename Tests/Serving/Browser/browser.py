@@ -1,5 +1,6 @@
 """A headless Chromium that shows the page, with waits, measurements and the console of the browser."""
 
+import contextlib
 import json
 import time
 
@@ -123,6 +124,14 @@ class Browser:
         self.click("form button[type=submit]")
         self.find("a.me")
         self.until("the login", lambda: self.script("return localStorage['canopy.session']") and self.path() != "/signin")
+
+    @contextlib.contextmanager
+    def without_login(self):
+        """Shows the pages as a visitor sees them. The session of the reader stays valid."""
+        kept = self.script("return localStorage['canopy.session']")
+        self.script("localStorage.removeItem('canopy.session')")
+        yield
+        self.script("if (arguments[0]) localStorage['canopy.session'] = arguments[0]", kept)
 
     def path(self):
         return self.script("return location.pathname")

@@ -81,6 +81,59 @@ def check_a_value_is_edited_as_text_and_as_json(stage):
     console.has_content(EDITOR, '{\n  "x": 1.5\n}')
 
 
+def check_a_number_that_a_page_cannot_hold_is_refused(stage):
+    console = Console(stage, "data/operator")
+    console.ask("SET", "/operator", {"a": 1})
+    console.row("/a").click()
+    console.has_content(EDITOR, "1")
+    for text in ("9007199254740993", "1e400", "[-1e400]", '{"x":{"y":9007199254740992}}'):
+        stage.first.fill(EDITOR, text)
+        console.press("Save")
+        console.message("A number in it has more digits than a page can hold")
+        assert console.ask("GET", "/operator/a") == 1
+    stage.first.fill(EDITOR, "9007199254740991")
+    console.press("Save")
+    console.message("Saved /operator/a")
+    assert console.ask("GET", "/operator/a") == 9007199254740991
+    console.ask("SET", "/operator/a", 9007199254740993)
+    stage.first.find(".inspector .hint", "more digits than a page can hold")
+    assert stage.first.find(EDITOR).get_attribute("readonly")
+    stage.first.click(".query summary")
+    stage.first.script("document.querySelector('.query select').value = '$value'")
+    console.choose(".query label:nth-of-type(3) select", "startAt")
+    stage.first.fill(".query input[aria-label='Lower bound']", "1e400")
+    console.press("Run")
+    stage.first.find(".query .notice.error", "more digits than a page can hold")
+
+
+def check_an_unsaved_text_stays_when_another_place_is_selected(stage):
+    console = Console(stage, "data/operator")
+    console.ask("SET", "/operator", {"a": "old", "b": {"c": 1}})
+    console.waits_for_value("/a", '"old"')
+    console.row("/a").click()
+    console.has_content(EDITOR, "old")
+    stage.first.fill(EDITOR, "typed")
+    console.row("/b").click()
+    console.press("Edit as JSON")
+    console.has_content(EDITOR, '{\n  "c": 1\n}')
+    stage.first.fill(EDITOR, '{"c":2}')
+    console.row("/a").click()
+    console.has_content(EDITOR, "typed")
+    stage.first.find(".inspector .hint", "You have changed this here, and not saved it")
+    console.row("/b").click()
+    console.has_content(EDITOR, '{"c":2}')
+    console.press("Save")
+    console.message("Saved /operator/b")
+    console.ask("SET", "/operator/a", "theirs")
+    console.row("/a").click()
+    console.has_content(EDITOR, "typed")
+    console.press("Save")
+    stage.first.find(".inspector .hint", "Not saved")
+    console.press("Revert")
+    console.has_content(EDITOR, "theirs")
+    assert console.ask("GET", "/operator") == {"a": "theirs", "b": {"c": 2}}
+
+
 def check_an_edit_does_not_overwrite_a_newer_value_at_once(stage):
     console = Console(stage, "data/operator")
     console.ask("SET", "/operator", {"a": "old"})
@@ -103,12 +156,13 @@ def check_children_are_added_and_removed(stage):
     console.ask("SET", "/operator", {"a": 1})
     console.select("/operator")
     browser.click(".inspector summary")
-    for value in ("7", "8"):
+    for value in ("null", "7", "8"):
         browser.fill(".inspector details input", "added")
         console.choose(".inspector details select", "json")
         browser.fill(".inspector details textarea", value)
         console.press("Add")
-        console.message("Added /operator/added" if value == "7" else "There is a child added already")
+        console.message({"null": "A child cannot be null", "7": "Added /operator/added",
+                         "8": "There is a child added already"}[value])
     console.waits_for_value("/operator/added", "7")
     console.select("/operator/added")
     console.press("Remove")

@@ -40,6 +40,12 @@ def check_a_deep_tree_and_a_huge_text_stay_usable(stage):
             console.row("/deep/" + "/".join(keys[:depth])).click()
             console.row("/deep/" + "/".join(keys[:depth + 1]))
         assert browser.script("return document.documentElement.scrollWidth") <= 390
+        rows = browser.script("""
+            return [...document.querySelectorAll(".place")].filter((it) => it.textContent.startsWith("level")).map((it) =>
+              [parseFloat(getComputedStyle(it).paddingLeft), it.querySelector(".key").clientWidth])""")
+        indents = [indent for indent, _ in rows]
+        assert len(rows) == DEPTH and indents == sorted(set(indents)), f"levels look the same: {indents}"
+        assert min(width for _, width in rows) > 50, f"keys are cut off: {rows}"
     finally:
         browser.resize(1280, 900)
     console.ask("REMOVE", "/deep")
@@ -56,6 +62,31 @@ def check_a_deep_tree_and_a_huge_text_stay_usable(stage):
     console.ask("REMOVE", "/huge")
 
 
+def check_a_request_that_is_too_long_is_refused_and_the_connection_stays(stage):
+    console = Console(stage, "people")
+    browser = stage.first
+    browser.until("the people", lambda: browser.texts("tbody th"))
+    enter = """
+        arguments[0].value = arguments[1] + "é".repeat(arguments[2]);
+        arguments[0].dispatchEvent(new Event("input", { bubbles: true }));"""
+    browser.script(enter, browser.find("main input[type=search]"), "", 600_000)
+    browser.find(".foot", "too long for one request")
+    assert not browser.text("#state"), "the connection is lost"
+    browser.fill("main input[type=search]", "oldch")
+    browser.until("one row", lambda: browser.texts("tbody th") == ["OldChalk"])
+    console.open("rules")
+    console.choose(".explain select", "SET")
+    # A line of the bound is sent; one byte more is not.
+    bound = stage.server.connect().ask("HELLO")["limits"]["lineBytes"]
+    frame = len('EXPLAIN null "SET" "/" ""')
+    for excess, answer in [(0, ".verdict"), (1, ".explain .notice.error")]:
+        browser.script("arguments[0].value = '\"' + 'x'.repeat(arguments[1]) + '\"'",
+                       browser.find(".explain textarea"), bound - frame + excess)
+        console.press("Explain")
+        browser.find(answer)
+        assert not browser.text("#state"), "the connection is lost"
+
+
 def check_rules_of_a_megabyte_are_refused_with_a_sentence(stage):
     console = Console(stage, "rules")
     browser = stage.first
@@ -67,7 +98,7 @@ def check_rules_of_a_megabyte_are_refused_with_a_sentence(stage):
         area.value = "123456789\\n".repeat(110_000);
         area.dispatchEvent(new Event("input", { bubbles: true }));
         return performance.now() - start;""", area)
-    browser.find("#problems .notice.error", "too long to be checked here")
+    browser.find("#problems .notice.error", "too long for one request")
     assert browser.find(".bar .button", "Publish").get_attribute("disabled")
     assert browser.script("return document.querySelectorAll('.gutter div').length") <= 20_000
     print(f"        the page took {took:.0f} ms to take a megabyte of lines")

@@ -5,6 +5,8 @@ import os
 import subprocess
 import tempfile
 
+from selenium.webdriver.common.keys import Keys
+
 from console_page import Console, token
 from server import Server
 
@@ -53,6 +55,22 @@ def check_a_link_opens_the_console_once_and_leaves_no_trace(stage):
     client = stage.server.connect()
     client.send("REDEEM", session)
     assert client.lines.readline().startswith("-UNAUTHENTICATED"), "the server has forgotten the session"
+
+
+def check_a_session_that_ends_and_a_wrong_token_are_each_said_once(stage):
+    browser = stage.first
+    browser.open("/console/")
+    browser.script("sessionStorage.clear()")
+    browser.driver.get("about:blank")
+    browser.driver.get(stage.server.console_link())
+    browser.find("nav [aria-current=page]", "Data")
+    browser.until("the token", lambda: "REDEEM" in (browser.script("return sessionStorage['canopy.console.login']") or ""))
+    stage.administrator.ask("ENDPASS", json.loads(browser.script("return sessionStorage['canopy.console.login']"))[1])
+    browser.find(".notice.error", "Your session has ended")
+    browser.fill("main input", "a-wrong-token-of-some-length")
+    browser.press(Keys.ENTER)
+    browser.until("another error", lambda: not any(
+        "Your session" in it.text for it in browser.all(".notice.error")) and browser.find(".notice.error"))
 
 
 def check_a_namespace_is_chosen_and_has_its_own_data(stage):

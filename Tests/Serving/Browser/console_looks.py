@@ -5,6 +5,7 @@ import time
 
 from audit import problems
 from console_page import Console
+from load import OtherLoad
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
 VIEWS = ("data", "rules", "people", "watch", "clients")
@@ -64,17 +65,22 @@ def check_a_thousand_changes_a_second_do_not_freeze_the_tree(stage):
     writer.ask("SET", "/busy", {f"k{key:02}": 0 for key in range(50)})
     console.row("/busy").click()
     console.waits_for_value("/busy/k49", "0")
-    # Other programs share this machine: a round counts if the frames of the page at rest are regular.
+    # Other programs share this machine: a round counts if they take little of its time, and if the frames of the page at
+    # rest are regular.
     longest = []
     for _ in range(TRIES_MAX):
         if frames_while(browser, lambda: time.sleep(1)) >= FRAME_MILLISECONDS:
             continue
-        longest.append(frames_while(browser, lambda: console.waits_for_value("/busy/k49", str(write(writer)))))
+        load = OtherLoad()
+        frame = frames_while(browser, lambda: console.waits_for_value("/busy/k49", str(write(writer))))
+        if load.disturbs():
+            continue
+        longest.append(frame)
         if longest[-1] < FRAME_MILLISECONDS or len(longest) == ROUNDS_MAX:
             break
     writer.ask("REMOVE", "/busy")
     if not longest:
-        print("        not measured: the page at rest has irregular frames on this busy machine")
+        print("        not measured: other programs use this machine")
         return
     assert longest[-1] < FRAME_MILLISECONDS, f"the longest frames of the rounds: {longest}"
 

@@ -36,6 +36,31 @@ def check_rules_are_checked_compared_published_and_explained(stage):
     browser.find(".verdict.denied")
 
 
+def check_the_rules_that_another_operator_publishes_are_those_in_force(stage):
+    console = Console(stage, "rules")
+    browser = stage.first
+    before = console.ask("RULES")["text"]
+    console.has_content(EDITOR, before)
+    mine = '{ "rules": {\n  "mine": { ".read": "true" }\n} }'
+    browser.fill(EDITOR, mine)
+    theirs = '{ "rules": {\n  "theirs": { ".read": "true" },\n  "mine": { ".read": "true" }\n} }'
+    console.ask("RULES", theirs)
+    console.press("Difference")
+    browser.until("the difference", lambda: "theirs" in (browser.text(".diff .removed") or ""))
+    browser.find("#problems", "No problems")
+    console.press("Publish")
+    browser.find("dialog", "Somebody has published other rules since you began")
+    browser.find("dialog", "0 lines added, 1 line removed")
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
+    assert console.ask("RULES")["text"] == theirs
+    console.press("Revert")
+    console.has_content(EDITOR, theirs)
+    console.press("Difference")
+    console.ask("RULES", before)
+    console.has_content(EDITOR, before)
+
+
 def check_a_draft_of_rules_survives_a_reload_and_the_built_in_rules_return(stage):
     console = Console(stage, "rules")
     browser = stage.first
@@ -65,7 +90,7 @@ def check_a_person_is_found_disabled_enabled_and_signed_out(stage):
     browser.find("tbody .tag.bad", "disabled")
     assert console.ask("USER", uid)["disabled"] is True
     console.press("Enable")
-    console.message("OldChalk may log in again")
+    console.message("OldChalk may sign in again")
     assert console.ask("USER", uid)["disabled"] is False
 
     browser.fill(PASSWORD, "short")
@@ -131,6 +156,7 @@ def check_a_connection_is_shown_and_ended(stage):
     console.message(f"Connection {id} has ended")
     browser.until("its end", lambda: id not in known())
     browser.until("its write", lambda: console.ask("GET", "/operator/gone") is True)
+    browser.find(".columns .hint", "It does not exist any longer")
     browser.until("the end of its row", lambda: str(id) not in browser.texts("tbody .link"))
     console.ask("REMOVE", "/operator")
 

@@ -14,6 +14,7 @@ import blog_actions
 import blog_live
 import blog_page
 import blog_views
+import blog_writing
 import console_data
 import console_hostile
 import console_login
@@ -63,8 +64,8 @@ def main():
         pass
     stage = Stage(options)
     run = failed = 0
-    for module in (blog_views, blog_actions, blog_live, blog_page, console_login, console_data, console_operations,
-                   console_hostile, console_looks, pictures):
+    for module in (blog_views, blog_actions, blog_writing, blog_live, blog_page, console_login, console_data,
+                   console_operations, console_hostile, console_looks, pictures):
         for name, check in list(vars(module).items()):
             words = name.removeprefix("check_").replace("_", " ")
             if not name.startswith("check_") or options.only not in f"{module.__name__}: {words}":

@@ -183,9 +183,10 @@ import Testing
     }
   }
 
-  @Test func `a WebSocket without a login and listeners leaves the place of its namespace`()
-    async throws
-  {
+  @Test(arguments: [false, true])
+  func `a WebSocket without listeners leaves the place of its namespace, also with a login`(
+    _ hasLogin: Bool
+  ) async throws {
     let source = try MemoryNamespaces(["a", "b"])
     var settings = Namespaces.Settings()
     settings.openMax = 1
@@ -194,6 +195,16 @@ import Testing
         let status = try await resting.upgrade("/.ws?v=5&ns=a")
         #expect(status == 101)
         _ = try await resting.message()
+        if hasLogin {
+          let signUp = try await server.connect {
+            try await $0.request(
+              "POST", "/identitytoolkit.googleapis.com/v1/accounts:signUp?key=k",
+              ["Content-Type": "application/json"], "{}")
+          }
+          let token = try #require(signUp.json?["idToken"]?.string)
+          try await resting.send(message: Self.request(1, "auth", #"{"cred":"\#(token)"}"#))
+          #expect(try await resting.message().contains(#""s":"ok""#))
+        }
         let read = try await server.connect { try await $0.request("GET", "/open.json?ns=b") }
         #expect(read.text == "null" && source.closed == ["a"])
         let end = try await resting.message()

@@ -92,6 +92,30 @@ import Testing
     }
   }
 
+  @Test
+  func `a browser gets the page of the blog for an unknown address, and a program a sentence`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let page = try await client.request("GET", "/")
+        let browser = ["Accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"]
+        for path in ["/nowhere", "/post/", "/post/a/b/c", "/console/nothing"] {
+          let unknown = try await client.request("GET", path, browser)
+          #expect(unknown.status == 404 && unknown.body == page.body, "\(path)")
+          #expect(unknown.fields["content-security-policy"] != nil)
+          #expect(unknown.fields["vary"] == "Accept, Accept-Encoding")
+        }
+        for fields in [[:], ["Accept": "*/*"], ["Accept": "text/html;q=0"]] {
+          let refused = try await client.request("GET", "/nowhere", fields)
+          #expect(refused.status == 404 && refused.text.contains("append .json"), "\(fields)")
+        }
+        let post = try await client.request("POST", "/nowhere", browser, "x")
+        #expect(post.status == 404 && post.text.contains("append .json"))
+      }
+    }
+  }
+
   @Test func `the first page has at most 60 KB, compressed`() {
     let bytes = PageFile.all.filter { !$0.key.hasPrefix("/console/") }.values.map {
       ($0.gzip ?? $0.plain).bytes.readableBytes

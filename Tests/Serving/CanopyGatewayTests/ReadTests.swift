@@ -157,6 +157,19 @@ import Testing
     }
   }
 
+  @Test func `a read of a later commit than the last one is refused, and the connection goes on`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let response = try await client.request("GET", "/open/a.json?atLeast=999")
+        #expect(response.status == 503, "\(response.text)")
+        #expect(response.json?["error"]?.string?.contains("commit") == true, "\(response.text)")
+        #expect(try await client.request("GET", "/open/a.json?atLeast=0").text == "null")
+      }
+    }
+  }
+
   @Test func `a large value is sent in pieces, and is the same value`() async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -25,7 +25,7 @@ struct IdentityToken: Sendable {
     let seconds = reply["expiresIn"]?.string ?? reply["expires_in"]?.string
     self.text = text
     self.refresh = refresh
-    expiresAt = now &+ min(seconds.flatMap { Int64($0) } ?? 3_600, 86_400) * 1_000
+    expiresAt = now &+ max(0, min(seconds.flatMap { Int64($0) } ?? 3_600, 86_400)) * 1_000
   }
 }
 

@@ -62,6 +62,16 @@ struct Endpoint: Hashable, Sendable {
     if case .realtime(let name?, isInHost: false) = kind { "?ns=\(name)" } else { "" }
   }
 
+  /// The same database without TLS, whose URL names it with `ns`.
+  var withoutTLS: Endpoint {
+    var endpoint = self
+    endpoint.usesTLS = false
+    if case .realtime(let name, _) = kind {
+      endpoint.kind = .realtime(namespace: name, isInHost: false)
+    }
+    return endpoint
+  }
+
   /// The target of the HTTP request for a WebSocket.
   var realtimeTarget: String {
     "/.ws?v=5" + (namespace.map { "&ns=\($0)" } ?? "")

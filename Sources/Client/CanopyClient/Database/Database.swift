@@ -158,7 +158,7 @@ public final class Database: Sendable {
   /// them, and the on-disconnect operations that wait for a connection. With persistence, no later process sends
   /// them either.
   public func purgeOutstandingWrites() {
-    repository.use { $0.purgeWrites() }
+    repository.write { $0.purgeWrites() }
   }
 
   /// The queue of the application's functions: the main queue, unless the application sets another

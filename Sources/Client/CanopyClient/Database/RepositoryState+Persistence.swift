@@ -24,11 +24,11 @@ final class Persistence: Sendable {
   func load() throws -> SavedState {
     var saved = try store.load()
     let noted = journal.read()
-    // The store counts a write that was withdrawn too: its number must not be used again.
+    // The store counts a write that was removed too: its number must not be used again.
     let changes: [StateChange] =
       noted.writes.filter { $0.id > saved.lastWrite }
       .map { .writeAdded($0.id, $0.write, milliseconds: $0.milliseconds) }
-      + noted.withdrawn.map { .writeRemoved($0, isWithdrawn: true) }
+      + noted.removed.map { .writeRemoved($0) }
     if !changes.isEmpty {
       _ = try store.record(changes)
       saved = try store.load()
@@ -119,7 +119,7 @@ extension RepositoryState {
     // After `add`, because the store then records the writes in both files of the journal.
     do { try persistence.journal.note(changes) } catch {
       logger.error(
-        "a write, or that it was withdrawn, is not recorded yet, and may be lost with the process",
+        "a write, or its end, is not recorded yet, and may be lost with the process",
         metadata: ["error": "\(error)"])
     }
     changes = []
@@ -131,7 +131,7 @@ extension RepositoryState {
         let dropped = try persistence.store.record(changes)
         persistence.journal.clearOlder()
         let removed = changes.compactMap { change in
-          if case .writeRemoved(let id, _) = change { id } else { nil }
+          if case .writeRemoved(let id) = change { id } else { nil }
         }
         owner?.useLater { state in
           state.tree.forget(dropped)

@@ -61,6 +61,8 @@ extension RepositoryState {
   /// Completes a write that the server has committed or refused.
   func finishWrite(_ id: WriteID, _ error: DatabaseError?) {
     perform(error == nil ? tree.acknowledged(id) : tree.refused(id))
+    // Once the application knows the outcome, no later process may send the write.
+    if persistence != nil { record() }
     guard let completion = writeCompletions.removeValue(forKey: id) else {
       if let error {
         options.logger.warning(
@@ -79,6 +81,7 @@ extension RepositoryState {
     writeNumbers.abandonWrites()
     let (ids, effects) = tree.purgeWrites()
     perform(effects)
+    if persistence != nil { record() }
     let error = DatabaseError(
       .writeCanceled, "the write was dropped before the server had confirmed it")
     for id in ids { writeCompletions.removeValue(forKey: id)?(error, self) }

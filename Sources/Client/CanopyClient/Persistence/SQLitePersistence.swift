@@ -109,7 +109,7 @@ extension SQLitePersistence {
           sql: "INSERT INTO write_items(write, position, location, value) VALUES(?, ?, ?, ?)",
           arguments: [id.number, position, item.location.text, output.text])
       }
-    case .writeRemoved(let id, _):
+    case .writeRemoved(let id):
       try db.execute(sql: "DELETE FROM writes WHERE id = ?", arguments: [id.number])
       try db.execute(sql: "DELETE FROM write_items WHERE write = ?", arguments: [id.number])
     case .received(let spec, let assignments, let sequence):

@@ -2,19 +2,19 @@ internal import CanopyTree
 internal import Foundation
 internal import Synchronization
 
-/// The writes that were made or withdrawn and that the store has not recorded yet, in two files.
+/// The writes that began or ceased to be pending and that the store has not recorded yet, in two files.
 ///
-/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. So is
-/// the id of a write before the call that withdraws it returns, so that no later process sends it. Each costs one system
-/// call. They survive a loss of power once the store has recorded them, because the journal is not synchronized with the
-/// disk.
+/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. Its id
+/// is appended again before the application hears that the server has answered it, and before the call that withdraws
+/// it returns, so that no later process sends it. Each costs one system call. They survive a loss of power once the store
+/// has recorded them, because the journal is not synchronized with the disk.
 ///
 /// The files take turns, so that none grows while the store works: call `turn` before the store takes writes, and
 /// `clearOlder` when it has recorded them. A file may keep writes that the store has recorded. The reader drops them by
 /// their ids, which ascend over all processes.
 ///
 /// A write is a line of fields, between tabs: the id, the milliseconds, and for each item its location and its value in
-/// JSON. Neither a location nor JSON contains a tab or a line feed. A withdrawn write is a line of its id alone.
+/// JSON. Neither a location nor JSON contains a tab or a line feed. The end of a write is a line of its id alone.
 final class WriteJournal: Sendable {
   private let paths: [String]
   private let files: [Int32]
@@ -43,13 +43,13 @@ final class WriteJournal: Sendable {
     for file in files { close(file) }
   }
 
-  /// The writes of both files, also those that were withdrawn, and the ids of the withdrawn ones.
+  /// The writes of both files, and the ids of those that are no longer pending.
   struct Contents {
     var writes: [SavedState.SavedWrite] = []
-    var withdrawn: [WriteID] = []
+    var removed: [WriteID] = []
   }
 
-  /// Appends the new writes and the withdrawn ones among changes.
+  /// Appends the new writes and the ends of writes among changes.
   ///
   /// - Throws: `PersistenceError`; then none of them is appended.
   func note(_ changes: [StateChange]) throws {
@@ -67,10 +67,10 @@ final class WriteJournal: Sendable {
           output.append(item.value)
         }
         output.append("\n")
-      case .writeRemoved(let id, isWithdrawn: true):
+      case .writeRemoved(let id):
         output.append(id.number)
         output.append("\n")
-      case .writeRemoved, .received, .listening, .kept: break
+      case .received, .listening, .kept: break
       }
     }
     guard output.count > 0 else { return }
@@ -127,7 +127,7 @@ final class WriteJournal: Sendable {
           continue
         }
         if fields.count == 1 {
-          contents.withdrawn.append(WriteID(id))
+          contents.removed.append(WriteID(id))
         } else if let write = Self.savedWrite(WriteID(id), fields) {
           contents.writes.append(write)
         }

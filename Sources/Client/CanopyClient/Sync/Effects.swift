@@ -86,7 +86,7 @@ package enum StateChange: Sendable {
   /// A write became pending, at a time in milliseconds since 1970.
   case writeAdded(WriteID, Write, milliseconds: Int64)
   /// A write is no longer pending: the server has answered it, or the application has withdrawn it.
-  case writeRemoved(WriteID, isWithdrawn: Bool)
+  case writeRemoved(WriteID)
   /// The server sent new values for locations of a query, relative to its location, as of a commit.
   /// An assignment to the root replaces all earlier data.
   case received(QuerySpec, [Assignment], sequence: Int64)

@@ -46,17 +46,15 @@ extension SyncTree {
     var effects = Effects()
     cancelTransactions(&effects)
     let ids = writes.records.filter { $0.value.write != nil }.keys.sorted()
-    for id in ids.reversed() { end(id, isConfirmed: false, isWithdrawn: true, &effects) }
+    for id in ids.reversed() { end(id, isConfirmed: false, &effects) }
     notify(&effects)
     return (ids, effects)
   }
 
-  private mutating func end(
-    _ id: WriteID, isConfirmed: Bool, isWithdrawn: Bool = false, _ effects: inout Effects
-  ) {
+  private mutating func end(_ id: WriteID, isConfirmed: Bool, _ effects: inout Effects) {
     guard let write = writes[id]?.write else { return }
     increments.remove(id, write)
-    effects.changes.append(.writeRemoved(id, isWithdrawn: isWithdrawn))
+    effects.changes.append(.writeRemoved(id))
     let paths = remove(id, isConfirmed: isConfirmed)
     resolveIncrements(paths, after: id, all: !isConfirmed)
     rerunTransactions(paths, isFromServer: false, &effects)

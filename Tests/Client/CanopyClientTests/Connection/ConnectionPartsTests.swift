@@ -165,4 +165,14 @@ struct ConnectionPartsTests {
     #expect(waits.values.prefix(5) == [50, 100, 200, 400, 400])
     database.goOffline()
   }
+
+  @Test(arguments: [
+    ("3600", 3_600), ("0", 0), ("-1", 0), ("\(Int64.min)", 0), ("\(Int64.max)", 86_400),
+    ("x", 3_600),
+  ])
+  func `a server may say any end of an identity token`(text: String, seconds: Int) throws {
+    let reply = try JSONValue(
+      json: #"{"id_token":"a.b.c","refresh_token":"r","expires_in":"\#(text)"}"#)
+    #expect(IdentityToken(reply, now: 5)?.expiresAt == 5 + Int64(seconds) * 1_000)
+  }
 }

@@ -12,7 +12,7 @@ struct NaiveStore {
       switch change {
       case .writeAdded(let id, let write, let milliseconds):
         writes[id] = SavedState.SavedWrite(id: id, write: write, milliseconds: milliseconds)
-      case .writeRemoved(let id, _): writes[id] = nil
+      case .writeRemoved(let id): writes[id] = nil
       case .received(let spec, let assignments, let sequence):
         var tree = trees[spec]?.tree ?? Tree()
         tree.apply(assignments)

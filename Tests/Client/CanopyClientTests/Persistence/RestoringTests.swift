@@ -112,7 +112,7 @@ struct RestoringTests {
       case .kept(let spec, let isKept): "kept \(spec.path) \(isKept)"
       case .received(let spec, _, let sequence): "reported \(spec.path) \(sequence)"
       case .writeAdded(let id, _, _): "added \(id.number)"
-      case .writeRemoved(let id, _): "removed \(id.number)"
+      case .writeRemoved(let id): "removed \(id.number)"
       }
     }
   }

@@ -44,7 +44,7 @@ struct SQLitePersistenceTests {
           changes.append(.writeAdded(id, writes.next(&random), milliseconds: Int64(step)))
         case 1 where !pending.isEmpty:
           let index = Int.random(in: pending.indices, using: &random)
-          changes.append(.writeRemoved(pending.remove(at: index), isWithdrawn: random.oneIn(2)))
+          changes.append(.writeRemoved(pending.remove(at: index)))
         default:
           // The server sends the assignments that `Tree.apply` returns: see `Assignment`.
           let spec = random.pick(specs)

@@ -29,7 +29,7 @@ struct WriteJournalTests {
       noted.append((write, Int64(id)))
       try journal.note([
         .writeAdded(WriteID(Int64(id)), write, milliseconds: Int64(id)),
-        .writeRemoved(WriteID(7), isWithdrawn: false),
+        .writeRemoved(WriteID(7)),
       ])
       if random.oneIn(50) { journal.turn() }
     }
@@ -47,19 +47,17 @@ struct WriteJournalTests {
     }
   }
 
-  @Test func `a withdrawn write is noted in either file, and an answered one is not`() throws {
+  @Test func `the end of a write is noted in either file`() throws {
     let journal = try WriteJournal(folder: folder.path)
     try journal.note([change(1), change(2)])
     journal.turn()
-    try journal.note([
-      .writeRemoved(WriteID(1), isWithdrawn: false), .writeRemoved(WriteID(2), isWithdrawn: true),
-    ])
-    try journal.note([change(3), .writeRemoved(WriteID(3), isWithdrawn: true)])
+    try journal.note([.writeRemoved(WriteID(2))])
+    try journal.note([change(3), .writeRemoved(WriteID(3))])
     let read = journal.read()
     #expect(read.writes.map(\.id.number) == [1, 2, 3])
-    #expect(read.withdrawn.map(\.number) == [2, 3])
+    #expect(read.removed.map(\.number) == [2, 3])
     journal.clear()
-    #expect(journal.read().withdrawn.isEmpty)
+    #expect(journal.read().removed.isEmpty)
   }
 
   @Test func `the files take turns, and only the older one is cleared`() throws {

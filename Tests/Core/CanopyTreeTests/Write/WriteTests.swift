@@ -103,6 +103,16 @@ struct WriteTests {
     #expect(throws: TreeError.self) { try Write.update(try path(32), [("a", WriteValue(1))]) }
   }
 
+  @Test func `an update repeats at most a mebibyte of its path`() throws {
+    let key = try Key(String(repeating: "k", count: 511))
+    let changes = try (0..<2_049).map { (Location(try Path("\($0)")), WriteValue(1)) }
+    // Each location repeats the key and a slash.
+    let write = try Write.update(Path(keys: [key]), Array(changes.dropLast()))
+    #expect(write.items.count == 2_048)
+    #expect(throws: TreeError.self) { try Write.update(Path(keys: [key]), changes) }
+    #expect(try Write.update(.root, changes).items.count == 2_049)
+  }
+
   @Test func `server values are at most 32 levels deep`() throws {
     let value = try WriteValue(json: #"{"a":{"b":{".sv":"timestamp"}}}"#)
     _ = try Write.set(Location(try path(30)), value)

@@ -1,9 +1,9 @@
 // The views of the reader's account.
 import { button, field, form, h, submit } from "/shared/elements.js";
-import { announce, report } from "./notices.js";
+import { announce } from "./notices.js";
 import * as router from "./router.js";
 import { line, session } from "./session.js";
-import { forMembers, page } from "./states.js";
+import { empty, forMembers, page } from "./states.js";
 
 /** @param {string} type @param {string} autocomplete @param {Attributes} attributes */
 const input = (type, autocomplete, attributes = {}) =>
@@ -11,6 +11,7 @@ const input = (type, autocomplete, attributes = {}) =>
 const emailInput = () => input("email", "username");
 const passwordInput = (autocomplete) => input("password", autocomplete);
 const nameInput = (value) => input("text", "nickname", { id: "username", name: "username", maxlength: 32, value });
+const nameHint = "Letters from a to z, digits, - and _.";
 
 export function signIn() {
   const [email, password] = [emailInput(), passwordInput("current-password")];
@@ -22,7 +23,7 @@ export function signIn() {
 export function signUp() {
   const [name, email, password] = [nameInput(""), emailInput(), passwordInput("new-password")];
   return entrance("Sign up", () => line.logIn("SIGNUP", email.value, password.value, name.value), [
-    field("User name", name, "Shown with all that you write. You can change it later."),
+    field("User name", name, `${nameHint} Shown with all that you write. You can change it later.`),
     field("E-mail address", email, "Never shown to others."),
     field("Password", password, "At least 8 characters."),
   ], "Already a member? ", h("a", { href: "/signin" }, "Sign in"));
@@ -30,9 +31,11 @@ export function signUp() {
 
 /** @param {string} title @param {() => any} enter @param {Element[]} fields @param {any[]} other another way */
 function entrance(title, enter, fields, ...other) {
+  const { user } = session;
+  if (user) return page(title, empty(`You are signed in as ${user.username}.`, "/account", "Account"));
   const send = async () => {
     await enter();
-    router.go(router.origin, { replace: true });
+    router.leaveEntrance();
   };
   return page(title, { class: "narrow" }, form("", send, ...fields, submit(title)), h("p.other", other));
 }
@@ -43,8 +46,8 @@ export const account = forMembers("Account", (user) => {
     await session.rename(name.value);
     announce("Your user name is changed");
   };
-  const leave = () => session.logOut().then(() => router.go("/"), report);
+  const leave = () => { session.logOut(); router.go("/"); };
   return page("Account", { class: "narrow" },
-    form("", rename, field("User name", name, "It changes on everything that you have written."), submit("Rename")),
+    form("", rename, field("User name", name, `${nameHint} It changes wherever you wrote.`), submit("Rename")),
     h("div.leave", h("h2", "Session"), h("p", `You are signed in as ${user.username}.`), button("Sign out", leave)));
 });

@@ -5,6 +5,8 @@ import * as router from "./router.js";
 import { line, session } from "./session.js";
 import { failed, forMembers, page, skeletons } from "./states.js";
 
+const newer = "The post has changed since you opened it, so this was not saved. Save again to replace the new text.";
+const unsaved = "This is your draft. It is not saved, and the post may have changed since. Discard it to see the post.";
 const hint = "An empty line begins a new paragraph. What you type is kept in this browser until you publish it.";
 
 /** Fills fields with their drafts, and keeps these at each change. Returns a function that drops them. Two readers
@@ -27,9 +29,21 @@ export const write = forMembers("Write a post", () => page("Write a post",
 export const edit = forMembers("Edit the post", (_, id) => {
   const place = h("div", skeletons(1));
   const path = `/post/${encodeURIComponent(id)}`;
-  const save = (title, body) => line.write("EDIT", id, title, body).then(() => path);
-  const show = (post) => place.replaceChildren(postForm(`edit.${id}`, post, "Save", save, path));
-  line.read("SHOW", id).then(show, (error) => place.replaceChildren(failed(error)));
+  const textsOf = ({ title, body }) => JSON.stringify([title, body]);
+  const show = (post) => {
+    let known = textsOf(post);
+    const save = async (title, body) => {
+      // Without a connection it fails, as the edit itself.
+      const before = known;
+      known = textsOf(await line.write("SHOW", id));
+      if (known !== before) throw new Error(newer);
+      await line.write("EDIT", id, title, body);
+      return path;
+    };
+    place.replaceChildren(session.is(post.uid) ? postForm(`edit.${id}`, post, "Save", save, path)
+      : failed("Only the author of a post can edit it."));
+  };
+  line.read("SHOW", id).then(show).catch((error) => place.replaceChildren(failed(error)));
   return page("Edit the post", place);
 });
 
@@ -39,14 +53,17 @@ export const edit = forMembers("Edit the post", (_, id) => {
 function postForm(draft, post, action, send, origin) {
   const plain = { required: true, dir: "auto", autocomplete: "off" };
   const title = h("input", { id: "title", name: "title", maxlength: 200 }, plain);
-  const body = h("textarea", { id: "body", name: "body", rows: 12 }, plain);
+  const body = h("textarea", { id: "body", name: "body", rows: 12, maxlength: 65_536 }, plain);
   [title.value, body.value] = [post.title, post.body];
+  const saved = [title.value, body.value].join();
   const dropDrafts = keepDrafts(draft, title, body);
   const leave = (path) => {
     dropDrafts();
-    router.go(path, { replace: true });
+    router.leave(element, path);
   };
-  return form("", async () => leave(await send(title.value, body.value)),
-    field("Title", title), field("Text", body, hint),
+  const isDraft = [title.value, body.value].join() !== saved;
+  const element = form("", async () => leave(await send(title.value, body.value)),
+    origin && isDraft && h("p.notice", unsaved), field("Title", title), field("Text", body, hint),
     h("div.actions", submit(action), origin && button("Discard the changes", () => leave(origin))));
+  return element;
 }

@@ -98,7 +98,7 @@ export class ListView {
     this.#ol.append(...keys.slice(last + 1).map((key) => this.#element(key)));
     this.#fresh.hidden = count === 0;
     const { noun } = this.#options;
-    this.#fresh.textContent = this.#list.isTorn ? `Many new ${noun}s` : plural(count, `new ${noun}`);
+    this.#fresh.textContent = this.#list.hasGap ? `Many new ${noun}s` : plural(count, `new ${noun}`);
   }
 
   #showFresh() {
@@ -126,7 +126,7 @@ export class ListView {
     return new Map(visible.map((element) => [element, top(element)]));
   }
 
-  /** Has the entries glide from their old places to the new ones. */
+  /** Moves the entries smoothly from their old places to the new ones. */
   #slide(before) {
     for (const [element, top] of this.#places()) {
       const old = before.get(element);

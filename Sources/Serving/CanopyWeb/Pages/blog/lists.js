@@ -1,7 +1,7 @@
 import { plural } from "/shared/basics.js";
 import { h, icon, setText } from "/shared/elements.js";
 import { ListView } from "./list-view.js";
-import { avatar, byline } from "./people.js";
+import { avatar, byline, postOf } from "./people.js";
 import * as router from "./router.js";
 import { line, session } from "./session.js";
 import { starButton } from "./star-button.js";
@@ -36,7 +36,8 @@ export function person(/** @type {string} */ uid, /** @type {string} */ order) {
   };
   const head = [h("div.profile", face, heading(name)), tabs(`/user/${encodeURIComponent(uid)}`, order)];
   const view = posts("Posts", head, [order ? "TOP" : "POSTS", uid], (first) => show(first.author));
-  line.read("PROFILE", uid).then(({ username }) => show(username), () => {});
+  const isMissing = ({ code }) => code === "NOT_FOUND" && show("No such user");
+  line.read("PROFILE", uid).then(({ username }) => show(username), isMissing);
   return view;
 }
 
@@ -48,8 +49,8 @@ function posts(title, head, request, onchange) {
     request, onchange, item: card, noun: "post",
     isBefore: request[0] === "TOP" ? isMoreStarred : isNewer,
     follow: (key) => ["WATCH", "SHOW", key],
-    empty: () => empty("There is no post here yet.",
-      ...session.user ? ["/write", "Write one"] : ["/signup", "Join and write one"]),
+    empty: () => empty("There is no post here yet.", ...request[1] && !session.is(request[1]) ? []
+      : session.user ? ["/write", "Write one"] : ["/signup", "Join and write one"]),
   });
   const content = h("section", head, list.content);
   return { title, content, close: () => list.close(), show: () => list.show() };
@@ -68,12 +69,13 @@ function card(/** @type {string} */ id) {
   const star = starButton(id);
   const comments = h("a.comments", { href }, icon(bubble), number);
   const foot = h("footer", star.element, comments);
-  const update = (post) => {
+  const update = (data) => {
+    const post = postOf(data);
     byline(by, post);
     setText(title, post.title);
-    setText(excerpt, String(post.body).slice(0, excerptMax));
-    setText(number, String(post.commentCount ?? 0));
-    comments.ariaLabel = plural(post.commentCount ?? 0, "comment");
+    setText(excerpt, post.body.slice(0, excerptMax));
+    setText(number, String(post.commentCount));
+    comments.ariaLabel = plural(post.commentCount, "comment");
     star.update(post);
   };
   return { element: h("li.card", h("article", by, h("h2", title), excerpt, foot)), update };

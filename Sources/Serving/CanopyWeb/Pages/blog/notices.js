@@ -17,10 +17,11 @@ export function startNotices() {
     offline.hidden ||= line.state === "online";
     checkAgain();
   });
+  line.addEventListener("refused", () => report("Your session has ended. Sign in again."));
   checkAgain();
 }
 
-/** Has screen readers say a text. @param {string} text */
+/** Makes screen readers read a text aloud. @param {string} text */
 export const announce = (text) => setText(spoken, text);
 
 /** Shows why something failed. @param {any} error */

@@ -9,7 +9,7 @@ const [tailKept, tailMax] = [20, 400];
  * tail, which is fetched page by page with `before`. A change is also reported when a page was fetched: `isOlder`. */
 export class PagedList extends LiveList {
   hasMore = true; // Whether there may be more entries behind the last.
-  isTorn = false; // Whether entries between the window and the tail were dropped, because they were too many.
+  hasGap = false; // Whether entries between the window and the tail were dropped, because they were too many.
   /** @type {Map<string, any>} the entries behind the window, in order */ #tail = new Map();
   #options;
 
@@ -18,7 +18,7 @@ export class PagedList extends LiveList {
     this.#options = options;
   }
 
-  /** The keys in the order in which they are shown. Those of the window alone are `keys`. */
+  /** The keys in the order in which they are shown. `keys` has only those of the window. */
   get allKeys() { return [...this.keys.toReversed(), ...this.#tail.keys()]; }
   get(/** @type {string} */ key) { return super.get(key) ?? this.#tail.get(key); }
 
@@ -44,10 +44,10 @@ export class PagedList extends LiveList {
     super.report({ isOlder: true });
   }
 
-  /** Forgets the end of the tail, or all of a tail that is torn off. It can be fetched again. */
+  /** Forgets the end of the tail, or all of a tail behind a gap. It can be fetched again. */
   trim() {
-    const keys = [...this.#tail.keys()].slice(this.isTorn ? 0 : tailKept);
-    this.isTorn = false;
+    const keys = [...this.#tail.keys()].slice(this.hasGap ? 0 : tailKept);
+    this.hasGap = false;
     for (const key of keys) this.#tail.delete(key);
     if (keys.length > 0) this.hasMore = true;
   }
@@ -59,12 +59,11 @@ export class PagedList extends LiveList {
     for (const key of keys) this.#tail.delete(key);
     const isFull = keys.length === windowSize;
     if (isReset && this.#tail.size === 0) this.hasMore = isFull;
-    /** @type {[string, any]} */
-    const last = [keys[0], super.get(keys[0])];
+    /** @type {[string, any]} */ const last = [keys[0], super.get(keys[0])];
     const fallen = [...left].filter((entry) => isFull && isBefore(last, entry));
     fallen.sort((a, b) => (isBefore(a, b) ? -1 : 1));
-    this.isTorn ||= fallen.length > 0 && this.#tail.size > tailMax;
-    if (fallen.length > 0 && !this.isTorn) {
+    this.hasGap ||= fallen.length > 0 && this.#tail.size > tailMax;
+    if (fallen.length > 0 && !this.hasGap) {
       this.hasMore ||= this.#tail.size === 0;
       this.#tail = new Map([...fallen, ...this.#tail]);
     }

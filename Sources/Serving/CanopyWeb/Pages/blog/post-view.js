@@ -1,7 +1,7 @@
 import { button, confirmed, h, setText } from "/shared/elements.js";
 import { discussion } from "./comments.js";
 import { report } from "./notices.js";
-import { byline } from "./people.js";
+import { byline, postOf } from "./people.js";
 import * as router from "./router.js";
 import { line, session } from "./session.js";
 import { starButton } from "./star-button.js";
@@ -14,7 +14,7 @@ export function post(id) {
   const star = starButton(id);
   const tools = h("div.tools",
     h("a.button.quiet", { href: `/post/${encodeURIComponent(id)}/edit` }, "Edit"),
-    button("Delete", () => remove(id)));
+    button("Delete", () => remove(id, content)));
   const article = h("article.post", title, by, body, h("footer", star.element, tools));
   const content = h("section", skeletons(1));
   /** @type {ReturnType<discussion> | undefined} */ let comments;
@@ -25,24 +25,26 @@ export function post(id) {
   const end = (title, state) => {
     close();
     content.replaceChildren(heading(title), state);
+    router.rename(view, title);
   };
 
   function show(data) {
     if (!data) return end("Gone", empty("This post was deleted.", "/", "To the recent posts"));
-    setText(title, data.title);
-    router.rename(view, data.title);
-    byline(by, data);
-    if (body.dataset.text !== data.body) {
-      body.dataset.text = data.body;
-      body.replaceChildren(...data.body.split(/\n{2,}/).map((part) => h("p", part)));
+    const post = postOf(data);
+    setText(title, post.title);
+    router.rename(view, post.title);
+    byline(by, post);
+    if (body.dataset.text !== post.body) {
+      body.dataset.text = post.body;
+      body.replaceChildren(...post.body.split(/\n{2,}/).map((part) => h("p", part)));
     }
-    star.update(data);
-    tools.hidden = !session.is(data.uid);
+    star.update(post);
+    tools.hidden = !session.is(post.uid);
     if (!comments) {
-      comments = discussion(id, data.uid);
+      comments = discussion(id, post.uid);
       content.replaceChildren(article, comments.element);
     }
-    comments.update(data.commentCount ?? 0);
+    comments.update(post.commentCount);
   }
 
   const view = { title: "Post", content, close, show: () => comments?.list.show() };
@@ -53,7 +55,7 @@ export function post(id) {
   return view;
 }
 
-async function remove(id) {
+async function remove(id, content) {
   const question = { title: "Delete this post and its comments?", action: "Delete", keep: "Keep it" };
-  if (await confirmed(question)) await line.write("DELETE", id).then(() => router.go("/", { replace: true }), report);
+  if (await confirmed(question)) await line.write("DELETE", id).then(() => router.leave(content, "/"), report);
 }

@@ -7,7 +7,6 @@ const keptMax = 6; // The views behind and ahead of the present one that stay as
 /** @type {Map<string, { path: string, view: View, scroll: number }>} by key of the history */ const kept = new Map();
 let key = "";
 let report = () => {};
-export let origin = "/"; // The path of the last view, to which the reader returns after logging in.
 
 /** @param {Record<string, (...parts: string[]) => View>} views by path; `:` is one part, `.*` all */
 export function start(views, onchange) {
@@ -20,8 +19,22 @@ export function start(views, onchange) {
 }
 
 export function go(/** @type {string} */ path, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", path);
+  if (replace) history.replaceState({ isBehind: history.state?.isBehind }, "", path);
+  else history.pushState({ isBehind: true }, "", path);
   show(true);
+}
+
+/** Leaves the view with an element for a path, if it is still shown. Otherwise it is built again when it is. */
+export function leave(/** @type {Element} */ element, /** @type {string} */ path) {
+  if (element.isConnected) return go(path, { replace: true });
+  for (const [key, { view }] of kept) if (view.content.contains(element)) forget(key);
+}
+
+/** Returns from the views that log in to the one before them. */
+export function leaveEntrance() {
+  if (!isEntrance(location)) return;
+  if (history.state?.isBehind) history.back();
+  else go("/", { replace: true });
 }
 
 /** Builds the present view again, and forgets the others. */
@@ -29,6 +42,8 @@ export function renew() {
   for (const key of kept.keys()) forget(key);
   show(false);
 }
+
+const isEntrance = ({ pathname }) => pathname.startsWith("/sign");
 
 export function rename(/** @type {View} */ view, /** @type {string} */ title) {
   view.title = title;
@@ -42,16 +57,16 @@ function follow(event) {
   if (event.button !== 0 || event.defaultPrevented || hasKey || !isOurs) return;
   if (link.hash && link.pathname === location.pathname) return;
   event.preventDefault();
-  go(link.pathname);
+  // One of the views that log in takes the place of another, so that the view before them stays the one behind.
+  go(link.pathname, { replace: isEntrance(link) && isEntrance(location) });
 }
 
 function show(isMove) {
   const present = kept.get(key);
   if (present) present.scroll = scrollY;
   const path = location.pathname;
-  if (!path.startsWith("/sign")) origin = path;
   key = history.state?.key ?? crypto.getRandomValues(new Uint32Array(2)).join("-");
-  history.replaceState({ key }, "");
+  history.replaceState({ ...history.state, key }, "");
   let entry = kept.get(key);
   if (entry?.path !== path) {
     forget(key);

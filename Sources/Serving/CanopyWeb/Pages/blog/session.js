@@ -1,8 +1,8 @@
-import { attempted, keep } from "/shared/basics.js";
+import { keep, resultOr } from "/shared/basics.js";
 import { Line } from "/shared/line.js";
 
-const place = "canopy.session";
-const read = () => attempted(() => JSON.parse(localStorage.getItem(place) ?? "null"), null);
+const [place, ended] = ["canopy.session", "canopy.ended"];
+const read = () => resultOr(() => JSON.parse(localStorage.getItem(place) ?? "null"), null);
 let report = () => {};
 
 export const line = new Line(() => (read()?.token ? [["AUTH", read().token]] : []));
@@ -12,8 +12,14 @@ export const line = new Line(() => (read()?.token ? [["AUTH", read().token]] : [
 export const session = {
   /** @type {Reader | null} */ user: read(),
   is: (/** @type {string} */ uid) => session.user?.uid === uid,
-  logOut: () => line.logOut().then(() => take(null)),
   rename: (/** @type {string} */ username) => line.write("RENAME", username).then(() => line.confirm()),
+
+  logOut() {
+    keep(localStorage, ended, session.user?.token);
+    take(null);
+    line.reopen();
+    revoke();
+  },
 
   /** Connects, and reports each change of the person who is logged in. @param {() => void} onchange */
   start(onchange) {
@@ -32,8 +38,22 @@ export const session = {
       report();
     });
     line.open();
+    revoke();
   },
 };
+
+/** Revokes the token of the session that the reader has ended, now or when there is a connection. */
+function revoke() {
+  const token = localStorage.getItem(ended);
+  if (!token) return;
+  const last = new Line(() => [["AUTH", token], ["LOGOUT"]]);
+  last.addEventListener("state", () => {
+    if (last.state !== "online") return;
+    keep(localStorage, ended, "");
+    last.close();
+  });
+  last.open();
+}
 
 function take(identity) {
   const { uid, username, token } = identity ?? {};

@@ -19,4 +19,4 @@ export const page = (title, ...parts) => ({ title, content: h("section", heading
 
 /** Returns a view that needs a login. @param {string} title @param {(user: Reader, ...parts: any[]) => View} build */
 export const forMembers = (title, build) => (...parts) => session.user ? build(session.user, ...parts)
-  : page(title, empty("Sign in to see this page.", "/signin", "Sign in"));
+  : page(title, empty("Sign in to see this page. Your drafts are kept in this browser.", "/signin", "Sign in"));

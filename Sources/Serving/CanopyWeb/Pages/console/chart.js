@@ -4,9 +4,8 @@ import { clear, h, svg } from "/shared/elements.js";
 const samplesMax = 120;
 const [width, height] = [240, 48];
 
-/** Creates a chart; `draw` takes a sample of each line, or null.
- * @param {string} title @param {(value: number) => string} text @param {Record<string, () => number | null>} sources
- */
+/** Creates a chart; `draw` takes a sample of each line, or null. @param {string} title
+ * @param {(value: number) => string} text @param {Record<string, () => number | null>} sources */
 export function chart(title, text, sources) {
   const lines = Object.entries(sources).map(([name, sample]) => ({
     name, sample, values: /** @type {(number | null)[]} */ ([]),

@@ -5,9 +5,7 @@ import { Directory } from "./directory.js";
 import { duration, size, time } from "./format.js";
 import { attempt, every, facts, rows } from "./parts.js";
 
-const protocols = {
-  line: "line", "line-websocket": "line, WebSocket", realtime: "realtime", http: "HTTP", stream: "event stream",
-};
+const protocols = { "line-websocket": "line, WebSocket", http: "HTTP", stream: "event stream" };
 const heads = ["Connection", "Open for", "Address", "User", "Memory", "Waiting", "Subscriptions", "Armed writes"];
 const name = (user) => (!user ? "–" : user.administrator ? "administrator" : user.username || user.uid);
 

@@ -51,7 +51,7 @@ export class Directory {
 
   #show() { this.#rows(this.#entries.map((entry) => [this.options.describe(entry).key, entry])); }
 
-  /** A note that stays keeps the focus in it. */
+  /** Shows a note, perhaps with a button. An unchanged one is not replaced, so that its button keeps the focus. */
   #note(text, action) {
     if (this.#foot.textContent !== text + (action?.textContent ?? "")) clear(this.#foot, text, action);
   }
@@ -90,7 +90,7 @@ export class Directory {
     } catch (error) {
       if (this.selected !== key) return;
       this.selected = undefined;
-      clear(detail, h("p.hint", sentence(error)));
+      clear(detail, h("p.hint", error.code === "NOT_FOUND" ? "It does not exist any longer." : sentence(error)));
     }
   }
 }

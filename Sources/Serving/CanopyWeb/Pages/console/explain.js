@@ -31,7 +31,7 @@ export function explainPanel(line, goTo) {
 
   adapt();
   return h("section.panel.explain", h("h2", "Explain a request"),
-    h("p.hint", "The rules in force decide, without carrying the request out."),
+    h("p.hint", "The server checks the request by the rules in force, and does not carry it out."),
     form("fields", ask, field("Who", who), field("Request", operation), field("Path", path), valueField,
       submit("Explain")), output);
 }

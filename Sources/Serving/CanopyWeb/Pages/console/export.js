@@ -1,7 +1,7 @@
 // The export of a subtree as a file, in pages, so that its size is bounded by the browser alone.
 import { plural } from "/shared/basics.js";
 import { h } from "/shared/elements.js";
-import { isInexact } from "./format.js";
+import { exact } from "./format.js";
 
 const pageSize = 500;
 
@@ -43,7 +43,4 @@ async function read(line, path, keys) {
   }
 }
 
-function encode(value) {
-  if (isInexact(value)) throw new Error("A number has more digits than a page can hold. Use canopy export.");
-  return JSON.stringify(value);
-}
+const encode = (value) => JSON.stringify(exact(value, "Use canopy export."));

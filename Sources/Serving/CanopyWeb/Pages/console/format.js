@@ -1,5 +1,5 @@
 // Amounts, times, values and paths as short texts.
-import { attempted, count } from "/shared/basics.js";
+import { count, resultOr } from "/shared/basics.js";
 
 const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 
@@ -32,10 +32,16 @@ export const isWithin = (path, other) => path === other || path.startsWith(below
 /** Whether a path is another, below it or above it. @param {string} path @param {string} other */
 export const isOnWay = (path, other) => isWithin(path, other) || isWithin(other, path);
 
-/** Whether a value has an integer that the page cannot hold exactly, and would change. */
+/** Whether a value has a number so large that the page may not hold it exactly, and would change it. */
 export function isInexact(value) {
-  if (typeof value === "number") return Number.isInteger(value) && !Number.isSafeInteger(value);
+  if (typeof value === "number") return Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return value !== null && typeof value === "object" && Object.values(value).some(isInexact);
+}
+
+/** Returns a value, or fails if it is inexact. */
+export function exact(value, advice = "Use the line protocol.") {
+  if (isInexact(value)) throw new Error(`A number in it has more digits than a page can hold. ${advice}`);
+  return value;
 }
 
 export const isBranch = (/** @type {Child} */ child) => child.children !== undefined;
@@ -45,7 +51,7 @@ export const summary = (child) => isBranch(child) ? count(child.children ?? 0)
   : short(child.value) + (child.bytes ? ` … ${size(child.bytes)}` : "");
 
 /** A value that a person typed: JSON, or else a text. @param {string} typed */
-export const parsed = (typed) => attempted(() => JSON.parse(typed), typed);
+export const parsed = (typed) => exact(resultOr(() => JSON.parse(typed), typed));
 
 /** A value as JSON on one line, cut off. @param {any} value */
 export function short(value, lengthMax = 200) {

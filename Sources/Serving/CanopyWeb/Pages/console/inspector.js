@@ -11,6 +11,7 @@ export class Inspector {
   /** @type {any} the place, of the class `Place` */ #place;
   #isBranch = false;
   #etag = ""; // The version of the shown value; empty if none is shown.
+  /** @type {Map<string, [ValueField, string]>} fields with unsaved texts by path, and etags */ #unsaved = new Map();
   #line;
   #open;
   #facts = h("p.hint");
@@ -52,11 +53,14 @@ export class Inspector {
 
   #begin(place) {
     const { path, child } = place;
+    if (this.#field.isEdited && this.#etag) this.#unsaved.set(this.#place.path, [this.#field, this.#etag]);
+    const unsaved = this.#unsaved.get(path);
+    this.#unsaved.delete(path);
     this.#place = place;
     this.#isBranch = isBranch(child);
-    this.#etag = "";
-    this.#note.textContent = "";
-    this.#field = new ValueField("Value", this.#isBranch ? 14 : 6, () => this.#edited());
+    const newField = () => new ValueField("Value", this.#isBranch ? 14 : 6, () => this.#edited());
+    [this.#field, this.#etag] = unsaved ?? [newField(), ""];
+    this.#note.textContent = unsaved ? "You have changed this here, and not saved it." : "";
     const buttons = h("div.row", this.#save, this.#revert);
     const editor = form("stack", () => this.#write(), this.#field.element, buttons);
     const edit = button("Edit as JSON", () => {
@@ -64,13 +68,13 @@ export class Inspector {
       this.#load(true).then(() => this.focus());
     });
     const report = (text) => (this.#note.textContent = text);
-    clear(this.element, h("h2.path", path), this.#facts, this.#isBranch ? edit : editor, this.#note,
+    clear(this.element, h("h2.path", path), this.#facts, this.#isBranch && !unsaved ? edit : editor, this.#note,
       h("div.row", button("Open alone", () => this.#open(path)),
         button("Export", () => attempt(() => download(this.#line, path, report))),
         path !== "/" && button("Remove …", () => this.remove(), { class: "button danger" })),
       (this.#isBranch || child.value === null) && this.#adder(path));
     this.#edited();
-    if (!this.#isBranch) this.#load(true);
+    if (!this.#isBranch) this.#load(!unsaved);
   }
 
   /** Reads the value. `isForced`: whether to discard what was typed. */
@@ -81,7 +85,7 @@ export class Inspector {
       if (field !== this.#field || (etag === this.#etag && !isForced)) return;
       if (field.isEdited && !isForced) {
         const now = short(data, 80);
-        this.#note.textContent = `Changed meanwhile: it is now ${now}. Save refuses once; Revert shows it.`;
+        this.#note.textContent = `The value has changed to ${now}. “Revert” replaces your text by it.`;
         return;
       }
       if (this.#etag && !isForced) flash(field.area);
@@ -97,10 +101,13 @@ export class Inspector {
 
   /** Writes the value if it is still the one that was read. */
   #write() {
-    const { path } = this.#place;
+    const [{ path }, field] = [this.#place, this.#field];
     return attempt(async () => {
-      const reply = await this.#line.write("CAS", path, this.#etag, this.#field.read());
-      if (reply.committed) return this.#load(true).then(() => say(`Saved ${path}.`));
+      const reply = await this.#line.write("CAS", path, this.#etag, field.read());
+      if (reply.committed) this.#unsaved.delete(path);
+      if (field === this.#field && reply.committed) await this.#load(true);
+      if (reply.committed) return say(`Saved ${path}.`);
+      if (field !== this.#field) throw new Error(`${path} was not saved: somebody has changed it meanwhile.`);
       this.#etag = reply.etag;
       const now = short(reply.data, 80);
       this.#note.textContent = `Not saved: somebody has set it to ${now} meanwhile. Save again to replace that.`;
@@ -114,6 +121,7 @@ export class Inspector {
     const add = () => attempt(async () => {
       const name = key.value.trim();
       const data = value.read();
+      if (["null", "{}", "[]"].includes(JSON.stringify(data))) throw new Error(`A child cannot be ${short(data)}`);
       const reply = name ? await this.#line.write("CAS", below(path, name), "null_etag", data)
         : await this.#line.write("PUSH", path, data);
       if (reply.committed === false) throw new Error(`There is a child ${name} already. Select it to edit it.`);

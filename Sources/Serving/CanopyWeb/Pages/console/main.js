@@ -19,10 +19,11 @@ if (pass) history.replaceState(null, "", location.pathname);
 
 const title = (name) => name[0].toUpperCase() + name.slice(1);
 const namespace = () => sessionStorage.getItem(kept.namespace) ?? "default";
-/** The request that logs in. It stays in this tab, and goes with it. */
+/** The request that logs in. The browser forgets it when the tab is closed. */
 const login = () => JSON.parse(sessionStorage.getItem(kept.login) ?? "null");
 const keepLogin = (...request) => sessionStorage.setItem(kept.login, JSON.stringify(request));
 const line = new Line(() => {
+  if (pass) sessionStorage.removeItem(kept.login);
   const request = pass ? ["REDEEM", pass] : login();
   pass = undefined;
   return request ? [request, ["USE", namespace()]] : [];
@@ -58,7 +59,9 @@ function drop() {
 function gate(reason = "") {
   drop();
   const token = h("input", plain, { type: "password", required: true });
+  const notice = h("p.notice.error", { role: "alert", hidden: !reason }, reason);
   const send = async () => {
+    notice.hidden = true;
     token.select();
     const text = token.value.trim();
     const { administrator } = await line.logIn("AUTH", text);
@@ -69,7 +72,7 @@ function gate(reason = "") {
   };
   const hint = "It is in the file admin-token of the data folder, and stays in this tab.";
   clear(main, form("gate panel", send, h("h2", "Sign in as the administrator"),
-    reason && h("p.notice.error", { role: "alert" }, reason), field("Token", token, hint), submit("Sign in")));
+    notice, field("Token", token, hint), submit("Sign in")));
   nav.hidden = leave.hidden = holder.hidden = true;
   token.focus();
 }
@@ -108,18 +111,21 @@ line.addEventListener("refused", ({ detail }) => {
     say(`The namespace ${namespace()} does not exist any longer.`, "bad");
     return use("default");
   }
+  const hadToken = login() !== null;
   sessionStorage.removeItem(kept.login);
-  gate(sentence(detail));
+  gate(hadToken ? "Your session has ended. Sign in again, or open a new link." : sentence(detail));
 });
 leave.addEventListener("click", async () => {
   // The token of a link ends on the server; the administrator's own stays valid.
   const [verb, token] = login() ?? [];
-  if (verb === "REDEEM") await line.write("ENDPASS", token).catch(() => {});
+  const warn = () => say("There is no connection, so the token of this tab stays valid for up to twelve hours.", "bad");
+  if (verb === "REDEEM") await line.write("ENDPASS", token).catch(warn);
   sessionStorage.clear();
   line.close();
   gate();
   line.open();
 });
 addEventListener("hashchange", route);
+clear(main);
 state.textContent = "Connecting …";
 line.open();

@@ -10,7 +10,7 @@ function total(reply, name, label = "", value = "", of = (it) => it.value) {
 }
 
 /** The replies of the last ten seconds, and functions of them, which return null if a value is not known. A rate is
- * that of the last second, all else that of all. */
+ * that of the last second. Means and quantiles are those of all ten. */
 export function metricsWindow() {
   /** @type {any[]} */ let replies = [];
   const growth = (name, of) => total(replies.at(-1), name, "", "", of) - total(replies[0], name, "", "", of);

@@ -15,7 +15,7 @@ export function peopleView(/** @type {Line} */ line) {
   const heads = ["Name", "Address", "Created (UTC)", "State"];
   const directory = new Directory({ noun: "account", heads, read, describe, detail });
   const bar = h("div.bar", find, button("Refresh", () => directory.load()));
-  let isLoaded = false;
+  /** @type {Promise<void> | undefined} */ let loaded;
 
   async function read(after) {
     const text = find.value.trim();
@@ -23,7 +23,7 @@ export function peopleView(/** @type {Line} */ line) {
     const { users, after: next } = await line.read("USERS", options);
     const isCut = text && users.length === pageSize;
     const none = text ? "No account matches." : "No accounts.";
-    const note = isCut ? `The first ${pageSize}; type more.` : !after && !users.length ? none : "";
+    const note = isCut ? `The first ${pageSize}. Type more to see others.` : !after && !users.length ? none : "";
     return { entries: users, after: next, note };
   }
 
@@ -42,11 +42,11 @@ export function peopleView(/** @type {Line} */ line) {
       const question = title ? { title, action, text } : null;
       if (await attempt(() => line.write(verb, ...parts), done, question)) await directory.select(uid);
     };
-    const enable = () => act(`${name} may log in again.`, ["ENABLE", uid]);
+    const enable = () => act(`${name} may sign in again.`, ["ENABLE", uid]);
     const disable = () => act(`${name} is disabled.`, ["DISABLE", uid], `Disable ${name}?`, "Disable",
-      "All sessions end, and the user cannot log in until you enable the account.");
+      "All sessions end, and the user cannot sign in until you enable the account.");
     const signOut = () => act(`${name} is signed out everywhere.`, ["ENDSESSIONS", uid],
-      `Sign ${name} out everywhere?`, "Sign out", "All tokens are revoked, and open connections lose their login.");
+      `Sign ${name} out everywhere?`, "Sign out", "All tokens are revoked, and open connections become anonymous.");
     const setPassword = () => act("The password is set.", ["SETPASSWORD", uid, password.value],
       `Set the password of ${name}?`, "Set it", "All sessions of the account end.");
     const rows = sessions.map(({ begun, expires, connections, custom }) => h("tr",
@@ -54,7 +54,7 @@ export function peopleView(/** @type {Line} */ line) {
     const parts = [
       facts([
         ["uid", h("code", uid)], ["Address", email ? email + (verified ? ", verified" : "") : "–"],
-        ["Login", provider], ["Created", time(createdAt)], ["Last login", time(lastLoginAt)],
+        ["Signs in by", provider], ["Created", time(createdAt)], ["Last sign-in", time(lastLoginAt)],
         ["State", describe(user).cells[2]],
       ]),
       h("div.row", disabled ? button("Enable", enable) : button("Disable …", disable, { class: "button danger" })),
@@ -68,9 +68,6 @@ export function peopleView(/** @type {Line} */ line) {
     return { entry: user, title: name, parts };
   }
 
-  const show = () => {
-    if (!isLoaded) directory.load();
-    isLoaded = true;
-  };
+  const show = () => void (loaded ??= directory.load());
   return { element: h("div.view.people", bar, directory.element), show };
 }

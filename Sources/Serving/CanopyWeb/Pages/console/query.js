@@ -71,7 +71,7 @@ export function queryPanel(line, path, open) {
   const element = h("details.panel.query", h("summary", "Query"),
     form("fields", run, field("Order by", order), childField, field("From", lower), low,
       field("To", upper), high, field("Limit", side), limit, submit("Run")),
-    h("p.hint", "A bound is a number, true, false, null, or else a text; put the text of a number in quotes."),
+    h("p.hint", "A bound is a number, true, false, null or a text. To search for a text such as 12, put it in quotes."),
     output);
   return { element, stop };
 }
@@ -80,6 +80,6 @@ function costs({ order, indexed, declared, children, matches }) {
   const cost = indexed ? `The index ${order} serves this query: the server reads only the answer.`
     : `No index: the server looks at all ${plural(children, "child", "children")}.`;
   const found = matches === null ? "" : ` ${plural(matches, "child matches", "children match")}, of ${children}.`;
-  const hint = " The rules do not declare it with .indexOn, so others than the administrator are refused.";
+  const hint = " The rules do not declare it with .indexOn, so only the administrator may run this query.";
   return cost + found + (declared ? "" : hint);
 }

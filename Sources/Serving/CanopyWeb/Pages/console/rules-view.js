@@ -1,11 +1,10 @@
 // The Rules view: an editor that checks as you type, the difference from the rules in force, and explanations.
 import { debounced, keep, plural } from "/shared/basics.js";
-import { button, clear, h, link, plain } from "/shared/elements.js";
+import { button, clear, h, link, plain, setText } from "/shared/elements.js";
 import { diff } from "./diff.js";
 import { explainPanel } from "./explain.js";
-import { attempt, rows, say, sentence } from "./parts.js";
+import { attempt, every, rows, say, sentence } from "./parts.js";
 
-const lengthMax = 500_000; // A longer line would end the connection, and a read is sent again.
 const numberMax = 20_000; // The most lines that have numbers: each is an element.
 
 export function rulesView(/** @type {Line} */ line, /** @type {string} */ namespace) {
@@ -28,7 +27,7 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
     button("Built-in …", restore), publishButton);
   const element = h("div.view.rules", bar, editor, changes, problems, explainPanel(line, goTo));
   const checkSoon = debounced(300, check);
-  let inForce = "";
+  let [inForce, base] = ["", ""]; // The rules in force, and those on which the text in the editor is based.
   let isValid = false;
   let round = 0;
   refresh();
@@ -37,11 +36,13 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
   async function load(isForced = false) {
     try {
       const { builtIn, text } = await line.read("RULES");
+      setText(state, builtIn ? "The built-in rules are in force." : "Rules of your own are in force.");
+      if (text === inForce && !isForced) return;
       const shown = isForced ? text : sessionStorage.getItem(draft) ?? text;
+      if (shown === text || !base) base = text;
       inForce = text;
       area.readOnly = false;
-      state.textContent = builtIn ? "The built-in rules are in force." : "Rules of your own are in force.";
-      if (area.value === shown) return check();
+      if (area.value === shown) return void check();
       area.value = shown;
       typed();
       area.setSelectionRange(0, 0);
@@ -74,9 +75,6 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
   async function check() {
     const mine = ++round;
     try {
-      if (area.value.length > lengthMax) {
-        throw new Error("The text is too long to be checked here. Use canopy rules set.");
-      }
       const { valid, problems: found, omitted } = await line.read("CHECKRULES", area.value);
       if (mine !== round) return;
       isValid = valid;
@@ -124,12 +122,12 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
 
   async function publish() {
     const text = area.value;
+    await load();
     const lines = diff(inForce, text);
     const amount = (kind) => plural(lines.filter((each) => each.kind === kind).length, "line");
-    const current = await line.read("RULES").catch(() => null);
     const warning = "Somebody has published other rules since you began; these replace them.";
     replace("Publish these rules?", "Publish", `${amount("added")} added, ${amount("removed")} removed. They decide `
-      + `about every request from the next commit on. ${current && current.text !== inForce ? warning : ""}`,
+      + `about every request from the next commit on. ${inForce === base ? "" : warning}`,
       "RULES", text);
   }
 
@@ -148,5 +146,5 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
     }, "", { title, action, text });
   }
 
-  return { element, show: () => void load() };
+  return { element, ...every(5_000, load) };
 }

@@ -1,8 +1,8 @@
 // A field for a value of the tree: a text as it is, or anything as JSON.
 import { field, h, select } from "/shared/elements.js";
-import { isInexact } from "./format.js";
+import { exact, isInexact } from "./format.js";
 
-const lengthMax = 2_000_000;
+const lengthMax = 1_000_000; // A longer value may not fit into one request.
 
 export class ValueField {
   constructor(/** @type {string} */ label, /** @type {number} */ rows, oninput = () => {}) {
@@ -21,21 +21,21 @@ export class ValueField {
     this.kind.value = isText ? "text" : "json";
     this.area.value = isLarge ? "" : text;
     this.shown = this.#state;
-    this.area.readOnly = isLarge || isInexact(value);
+    this.area.readOnly = this.isFixed = isLarge || isInexact(value);
     if (isLarge) return "This is too large to edit here. Edit a part of it, or export it.";
-    if (!this.area.readOnly) return "";
-    return "A number in it has more digits than a page can hold. Change it with the line protocol.";
+    return this.isFixed ? "A number in it has more digits than a page can hold. Use the line protocol." : "";
   }
 
   get #state() { return `${this.kind.value} ${this.area.value}`; }
-  get isEdited() { return this.#state !== this.shown && !this.area.readOnly; }
+  get isEdited() { return this.#state !== this.shown && !this.isFixed; }
 
-  /** Returns the value, or fails if it is to be JSON and is not. @returns {any} */
+  /** Returns the value, or fails if it is to be JSON and is not, or is inexact. @returns {any} */
   read() {
     if (this.kind.value === "text") return this.area.value;
     try {
-      return JSON.parse(this.area.value);
+      return exact(JSON.parse(this.area.value));
     } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error;
       throw new Error(`This is not JSON: ${error.message}. Correct it, or choose Text.`);
     }
   }

@@ -25,14 +25,10 @@ export function watchView(/** @type {Line} */ line) {
     }],
     ["Subscriptions", count, { all: sum("canopy_listeners"), different: sum("canopy_views") }],
     ["Commits", perSecond, { "": rate("canopy_commits_total") }],
-    ["Commits in a batch", count, {
-      mean: mean("canopy_batch_commits"), p99: quantile(0.99, "canopy_batch_commits"),
-    }],
+    ["Commits in a batch", count, { mean: mean("canopy_batch_commits"), p99: quantile(0.99, "canopy_batch_commits") }],
     ["Append to the journal", duration, quantiles("canopy_append_seconds")],
     ["Checkpoints", duration, { "": mean("canopy_checkpoint_seconds") }],
-    ["Memory", size, {
-      process: sum("process_resident_memory_bytes"), "for clients": sum("canopy_connection_bytes"),
-    }],
+    ["Memory", size, { process: sum("process_resident_memory_bytes"), "for clients": sum("canopy_connection_bytes") }],
   ];
   const charts = figures.map(([title, text, lines]) => chart(title, text, lines));
   const state = h("p.notice.error", { role: "status", hidden: true });

@@ -14,7 +14,7 @@ export function sentence(error) {
 }
 
 /** Returns the result of a call, or another value if it fails. @param {() => any} call */
-export function attempted(call, otherwise) {
+export function resultOr(call, otherwise) {
   try {
     return call();
   } catch {
@@ -26,12 +26,12 @@ export function attempted(call, otherwise) {
 export const failureOf = (action) => new Promise((resolve) => resolve(action())).then(() => null, (error) => error);
 
 /** A part of an address, decoded. A malformed one, which a person has typed, stays as it is. @param {string} part */
-export const decoded = (part) => attempted(() => decodeURIComponent(part), part);
+export const decoded = (part) => resultOr(() => decodeURIComponent(part), part);
 
 /** Keeps a text in the browser, or forgets it if it is empty or the browser has no room for it. */
 export function keep(storage, name, text) {
   storage.removeItem(name);
-  if (text) attempted(() => storage.setItem(name, text), null);
+  if (text) resultOr(() => storage.setItem(name, text), null);
 }
 
 /** Returns a function that makes a call after the last of its own calls. @param {() => unknown} call */

@@ -101,7 +101,8 @@ export function field(label, control, hint) {
   return h("label.field", h("span", label), control, h("small", { id }, hint));
 }
 
-/** A form that never leaves the page. A refusal is shown before its last part, and the texts stay.
+/** A form that never leaves the page. A refusal is shown before its last part, and the texts stay. While the form is
+ * sent, nobody can type in it: that text would be lost.
  * @param {string} name its classes @param {() => unknown} send @param {...any} parts */
 export function form(name, send, ...parts) {
   const problem = h("p.notice.error", { role: "alert", hidden: true });
@@ -109,9 +110,12 @@ export function form(name, send, ...parts) {
     event.preventDefault();
     if (element.ariaBusy) return;
     element.ariaBusy = "true";
+    const fields = /** @type {any[]} */ ([...element.elements]).filter((field) => field.readOnly === false);
+    for (const field of fields) field.readOnly = true;
     setNotice(problem, null);
     const failure = await failureOf(send);
     setNotice(problem, failure && sentence(failure));
+    for (const field of fields) field.readOnly = false;
     element.ariaBusy = null;
   };
   const element = h("form", { class: name, onsubmit }, parts.slice(0, -1), problem, parts.at(-1));

@@ -15,6 +15,7 @@ const final = ["UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"];
 const failure = (code, sentence) => Object.assign(new Error(sentence || code), { code });
 const offline = () => failure("OFFLINE", "There is no connection to the server, so this was not sent. Try again.");
 const lost = () => failure("LOST", "The connection broke before the reply. This may or may not have been saved.");
+const tooLong = () => failure("TOO_LARGE", "This is too long for one request, so it was not sent. Shorten it.");
 
 /** A connection that speaks the line protocol over a WebSocket, and connects again when it breaks. Events: `state`
  * (it connected or broke), `identity` (another user, or none), `refused` (the server does not accept the first
@@ -32,21 +33,22 @@ export class Line extends EventTarget {
   #begunAt = Infinity;
   /** @type {Timer} the next attempt, or the next check of the connection */ #timer;
   /** @type {AbortController | undefined} ends all listening when the line is closed */ #life;
-  #greeting;
+  #lineBytesMax = 1 << 20; // The server says the bound on a line of its own in its reply to HELLO.
+  #firstRequests;
 
-  /** @param {() => any[][]} greeting the first requests of each connection, which log in */
-  constructor(greeting) {
+  /** @param {() => any[][]} firstRequests those of each connection, which log in */
+  constructor(firstRequests) {
     super();
-    this.#greeting = greeting;
+    this.#firstRequests = firstRequests;
   }
 
   open() {
     if (this.#life) return;
     this.#life = new AbortController();
     const { signal } = this.#life;
-    addEventListener("online", this.#hasten, { signal });
+    addEventListener("online", this.#connectNow, { signal });
     addEventListener("offline", this.#check, { signal });
-    document.addEventListener("visibilitychange", this.#hasten, { signal });
+    document.addEventListener("visibilitychange", this.#connectNow, { signal });
     this.#connect();
   }
 
@@ -76,14 +78,6 @@ export class Line extends EventTarget {
   async logIn(/** @type {string} */ verb, ...parts) {
     this.#set("identity", await this.write(verb, ...parts));
     return this.identity;
-  }
-
-  /** Ends the session. Without a connection the user is forgotten here, and the token stays valid. */
-  async logOut() {
-    await this.write("LOGOUT").catch((error) => {
-      if (!["OFFLINE", "LOST", "UNAUTHENTICATED"].includes(error.code)) throw error;
-    });
-    this.#set("identity", null);
   }
 
   /** Asks the server again for the user: the name may have changed, or the session has ended. */
@@ -119,7 +113,9 @@ export class Line extends EventTarget {
     this.#schedule(silenceMilliseconds, this.#check);
     let identity = null;
     try {
-      identity = (await Promise.all(this.#greeting().map((request) => this.#ask(...request))))[0] ?? null;
+      const requests = [["HELLO"], ...this.#firstRequests()];
+      const [hello, user = null] = await Promise.all(requests.map((request) => this.#ask(...request)));
+      [identity, this.#lineBytesMax] = [user, hello.limits.lineBytes];
     } catch (error) {
       // Any other refusal may pass, so the token is kept for the next attempt.
       if (!final.includes(error.code)) return this.#drop(socket);
@@ -163,16 +159,17 @@ export class Line extends EventTarget {
     this.#timer = setTimeout(step, milliseconds);
   }
 
-  /** Drops the connection if the server does not answer: a broken cable sends nothing. */
+  /** Drops the connection if the server does not answer: a broken cable sends nothing. The session may have ended. */
   #check = () => {
     const socket = this.#socket;
     if (socket?.readyState !== WebSocket.OPEN) return;
-    this.#ask("PING").catch(() => {});
+    if (this.identity) this.confirm();
+    else this.#ask("PING").catch(() => {});
     this.#schedule(replyMilliseconds, () => this.#drop(socket));
   };
 
   /** Connects at once if the reader looks at the page again or the network is back. */
-  #hasten = () => {
+  #connectNow = () => {
     if (document.hidden) return;
     if (this.#socket) return this.#check();
     this.#attempts = 0;
@@ -185,6 +182,8 @@ export class Line extends EventTarget {
 
   /** Sends a request on the present connection. */
   #transmit = (pending) => {
+    // The server would end the connection, and a read would be sent again on the next.
+    if (new TextEncoder().encode(pending.text).length > this.#lineBytesMax) return pending.reject(tooLong());
     this.#sent.push(pending);
     this.#socket?.send(pending.text);
   };
@@ -249,7 +248,7 @@ export class Line extends EventTarget {
   #refuse(error) { this.dispatchEvent(new CustomEvent("refused", { detail: error })); }
 }
 
-/** Has a request sent, and returns its reply. @param {(pending: Pending) => void} send @returns {Promise<any>} */
+/** Sends a request, and returns its reply. @param {(pending: Pending) => void} send @returns {Promise<any>} */
 const reply = (send, request, isRepeatable = false) => new Promise((resolve, reject) =>
   send({ text: encode(request), isRepeatable, resolve, reject }));
 
