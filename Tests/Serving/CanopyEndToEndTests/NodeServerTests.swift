@@ -229,8 +229,8 @@
       async throws
     {
       let database = try await TestDatabase()
-      let port = try #require(
-        try #require(TestDatabase.base).firstMatch(of: /:(\d+)/).flatMap { UInt16($0.1) })
+      let base = try #require(TestDatabase.base)
+      let port = try #require(base.firstMatch(of: /:(\d+)/).flatMap { UInt16($0.1) })
       let proxy = try Proxy(to: port)
       let name = try #require(database.url.split(separator: "/").last)
       let node = try await NodeServer(

@@ -1,5 +1,6 @@
 #if PostgreSQL
   import CanopyTesting
+  import CanopyTree
   import Foundation
   import Testing
 
