@@ -241,7 +241,8 @@ let package = Package(
       name: "CanopyTesting",
       dependencies: [
         "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyIdentity",
-        "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix, nioSSL,
+        "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
+        nioSSL,
       ],
       path: "Sources/Tools/CanopyTesting", swiftSettings: settings),
     .executableTarget(

@@ -173,7 +173,7 @@
     private func noteReplaced() {
       let isNew = state.withLock { state in
         defer { state.isReplaced = true }
-        return !state.isReplaced
+        return !state.isReplaced && !state.isStopped
       }
       guard isNew else { return }
       logger.error("another process has registered under the name of this node; stop one of them")

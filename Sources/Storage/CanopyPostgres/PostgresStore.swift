@@ -136,8 +136,8 @@
     /// Its on-disconnect writes stay for its next start, or for another node.
     public func close() async {
       let registration = bell.registration
-      try? await writer.run { try registration.endLease($0) }
       bell.stop()
+      try? await writer.run { try registration.endLease($0) }
       await writer.close()
       await lanes.close()
     }

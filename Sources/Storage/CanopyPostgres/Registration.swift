@@ -61,7 +61,7 @@
       return try rows[2].int(0, 0)
     }
 
-    /// Extends the lease.
+    /// Extends the lease, unless this run has ended it.
     func renew(_ link: Link) throws(PostgresError) -> Renewal {
       let rows = try link.commit([
         Query(
@@ -70,7 +70,8 @@
           SET expires = clock_timestamp() + $4::bigint * interval '1 millisecond'
           FROM (
             SELECT expires < clock_timestamp() AS is_late FROM canopy.nodes
-            WHERE namespace = $1 AND node = $2 AND run = $3 FOR UPDATE) AS old
+            WHERE namespace = $1 AND node = $2 AND run = $3 AND expires > '-infinity'
+            FOR UPDATE) AS old
           WHERE node.namespace = $1 AND node.node = $2 AND node.run = $3
           RETURNING old.is_late
           """, .bytes(namespace), .bytes(node), .int(run), .int(leaseMilliseconds))
@@ -79,7 +80,7 @@
       return try rows.bool(0, 0) ? .late : .renewed
     }
 
-    /// Ends the lease now.
+    /// Ends the lease now, for good: a renewal that is under way does not extend it again.
     func endLease(_ link: Link) throws(PostgresError) {
       _ = try link.commit([
         Query(

@@ -144,5 +144,20 @@
         }
       }
     }
+
+    @Test func `a lease that has ended is not renewed by its run, but by the next one`()
+      async throws
+    {
+      let namespace = Database.namespace()
+      let first = try await PostgresStore(Database.configuration(namespace))
+      let registration = first.bell.registration
+      try await first.writer.run { try registration.endLease($0) }
+      let renewal = try await first.writer.run { try registration.renew($0) }
+      #expect(renewal == .replaced)
+      await first.close()
+      let next = try await PostgresStore(Database.configuration(namespace))
+      #expect(try await next.renewLease())
+      await next.close()
+    }
   }
 #endif
