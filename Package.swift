@@ -209,7 +209,8 @@ let package = Package(
       dependencies: [
         "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyMetrics",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
-        "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", "CanopyWire",
+        "CanopyPostgres", "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer",
+        "CanopyWire",
         logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
       ],
@@ -239,8 +240,9 @@ let package = Package(
     .target(
       name: "CanopyTesting",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopySocial",
-        "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix, nioSSL,
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyIdentity",
+        "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
+        nioSSL,
       ],
       path: "Sources/Tools/CanopyTesting", swiftSettings: settings),
     .executableTarget(

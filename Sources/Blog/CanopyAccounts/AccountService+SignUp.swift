@@ -67,16 +67,20 @@ extension AccountService {
   /// Resolves sign-ups that a crash interrupted: activates each pending account whose profile exists, and removes the
   /// others. O(pending).
   ///
-  /// Precondition: no sign-up is running, because this cannot distinguish it from an interrupted one. Call at the start.
+  /// Precondition: no sign-up that began before `time` is running, because this cannot distinguish it from an interrupted
+  /// one.
   ///
-  /// - Parameter isClaimed: returns whether the profile of a uid exists.
+  /// - Parameters:
+  ///   - time: the end of the times at which the sign-ups began, in milliseconds since 1970.
+  ///   - isClaimed: returns whether the profile of a uid exists.
   public func recoverPending(
+    createdBefore time: Int64 = .max,
     isClaimed: @Sendable (_ uid: String) async throws -> Bool
   ) async throws {
     var after: String?
     while true {
       let pending = try await store.pendingAccounts(after: after, limit: 100)
-      for account in pending {
+      for account in pending where account.createdAt < time {
         if try await isClaimed(account.uid) {
           _ = try await store.activate(uid: account.uid)
         } else {

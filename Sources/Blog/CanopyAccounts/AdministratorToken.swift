@@ -80,6 +80,40 @@ extension AdministratorToken {
     return loaded
   }
 
+  /// Returns the token that all nodes of a server share, and keeps a copy in `folder` for commands on the machine of the
+  /// node.
+  ///
+  /// The first node stores the token of its folder, or a new one. A different token in the folder of a later node is
+  /// replaced. Precondition: no other process uses the folder.
+  ///
+  /// - Throws: `AccountError.administratorTokenUnusable` as ``loadOrCreate(in:random:)``; the store's error.
+  public static func loadOrCreate(
+    in folder: String, sharedBy store: any SecretStore,
+    random: RandomBytes = AccountEnvironment.live.random
+  ) async throws -> AdministratorToken {
+    let own = try load(from: folder)
+    var stored = try await store.secret(fileName)
+    if stored == nil {
+      let text = own?.text ?? SessionToken.make(random: random).text
+      stored = try await store.insertSecret(fileName, Array(text.utf8))
+    }
+    guard let token = AdministratorToken(String(decoding: stored ?? [], as: UTF8.self)) else {
+      throw AccountError.administratorTokenUnusable(
+        path: "the secret \(fileName) in the database", problem: .malformed)
+    }
+    if own?.matches(token.text) != true { try token.write(to: path(in: folder)) }
+    return token
+  }
+
+  private func write(to path: String) throws {
+    do {
+      try AtomicFile.replace(path, with: Array((text + "\n").utf8))
+    } catch {
+      throw AccountError.administratorTokenUnusable(
+        path: path, problem: .system(operation: error.operation, reason: error.reason))
+    }
+  }
+
   /// Returns the token in `folder`; nil if it does not exist. For commands on the same machine, which must not create
   /// one. Throws the errors of ``loadOrCreate(in:random:)``.
   public static func load(from folder: String) throws -> AdministratorToken? {

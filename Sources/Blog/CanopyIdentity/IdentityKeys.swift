@@ -6,7 +6,8 @@ internal import Foundation
 internal import JWTKit
 internal import Synchronization
 
-/// The keys that sign identity tokens (ES256), in a file of the data folder that only its owner may read.
+/// The keys that sign identity tokens (ES256), in a file of the data folder that only its owner may read, or in the
+/// store of several nodes.
 ///
 /// The newest key signs. After ``rotate()`` the former keys still verify until the last token that they signed has
 /// expired. Safe to use from any task.
@@ -26,11 +27,12 @@ public final class IdentityKeys: Sendable {
     var isRotating = false
   }
 
-  private let path: String
+  /// The file; nil if the keys are in a store.
+  private let path: String?
   private let environment: AccountEnvironment
   private let state: Mutex<State>
 
-  private init(path: String, environment: AccountEnvironment, keys: [SigningKey]) {
+  private init(path: String?, environment: AccountEnvironment, keys: [SigningKey]) {
     self.path = path
     self.environment = environment
     state = Mutex(State(keys: keys))
@@ -62,11 +64,32 @@ public final class IdentityKeys: Sendable {
     }
   }
 
+  /// Returns the keys that all nodes of a server share; creates the first one if the store has none.
+  ///
+  /// - Throws: ``IdentityKeysError`` if the stored keys are malformed; the store's error.
+  public static func loadOrCreate(
+    in store: any SecretStore, environment: AccountEnvironment = .live
+  ) async throws -> IdentityKeys {
+    var stored = try await store.secret(fileName)
+    if stored == nil {
+      let key = try await SigningKey.make(now: environment.now(), random: environment.random)
+      // Another node may have created one meanwhile.
+      stored = try await store.insertSecret(fileName, text(of: [key]))
+    }
+    do {
+      return IdentityKeys(path: nil, environment: environment, keys: try await read(stored ?? []))
+    } catch let problem as PrivateFileProblem {
+      throw IdentityKeysError(path: "the secret \(fileName) in the database", problem: problem)
+    }
+  }
+
   /// Creates a new key, with which tokens are signed from now on, and removes the keys that verify no longer. Does nothing
-  /// while another rotation is running. Blocks for a synchronization of the disk.
+  /// while another rotation is running, and for keys in a store, which the other nodes would not read again. Blocks for a
+  /// synchronization of the disk.
   ///
   /// - Throws: ``IdentityKeysError``; the keys are then unchanged.
   public func rotate() async throws {
+    guard let path else { return }
     let present: [SigningKey]? = state.withLock { state in
       guard !state.isRotating else { return nil }
       state.isRotating = true

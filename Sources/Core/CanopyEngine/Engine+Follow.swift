@@ -18,8 +18,10 @@ extension Engine {
         try await catchUp(with: journal)
         if isFailing { logger.notice("the commits of other nodes can be read again") }
         isFailing = false
+        state.withLock { $0.isCutOff = false }
       } catch {
         isFailing = true
+        state.withLock { $0.isCutOff = true }
         if let omitted = pace.admit(at: watch.now) {
           logger.error(
             "the commits of other nodes cannot be read; it is tried again",

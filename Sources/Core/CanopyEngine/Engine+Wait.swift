@@ -2,6 +2,13 @@ internal import Synchronization
 
 /// Readers that wait for a commit of another engine.
 extension Engine {
+  /// Whether a commit is in force: it is in the current tree, so are the rules that it may have replaced, and the batch
+  /// observers have its snapshot. O(1).
+  public func isInForce(_ sequence: Int64) -> Bool {
+    guard shared != nil else { return snapshot.sequence >= sequence }
+    return state.withLock { $0.sequenceInForce >= sequence }
+  }
+
   /// Waits until a commit is in force: it is in the current tree, and so are the rules that it may have replaced. Returns
   /// at once if it is.
   ///
@@ -13,10 +20,8 @@ extension Engine {
   /// - Throws: `EngineError.behind` when the time is up, the task is cancelled or the engine stops, and at once if only
   ///   this engine writes the journal, because it has all commits.
   public func wait(for sequence: Int64, atMost duration: Duration) async throws(EngineError) {
-    guard shared != nil else {
-      if snapshot.sequence >= sequence { return }
-      throw .behind
-    }
+    if isInForce(sequence) { return }
+    guard shared != nil else { throw .behind }
     let isPresent = await withTaskGroup(of: Void.self) { group in
       let number = state.withLock { state in
         state.lastSequenceWait += 1

@@ -127,6 +127,8 @@ public final class Engine: Sendable {
     var lastSequenceWait = 0
     /// Whether the engine's thread takes no more commits of other engines.
     var hasEnded = false
+    /// Whether the last attempt to read the commits of other engines failed.
+    var isCutOff = false
     /// The races that were lost.
     var races = Races()
     /// The closures that take the marks of commits.
@@ -202,6 +204,9 @@ public final class Engine: Sendable {
 
   /// Whether the engine refuses new writes, because it is to stop.
   public var isStopping: Bool { state.withLock { $0.isStopping } }
+
+  /// Whether the commits of other engines cannot be read at present. Reads then answer from the last known tree.
+  public var isCutOff: Bool { state.withLock { $0.isCutOff } }
 
   /// Whether requests were accepted that are not published.
   public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }

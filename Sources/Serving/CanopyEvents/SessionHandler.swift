@@ -126,7 +126,7 @@ open class SessionHandler {
     var request = request
     if case .atLeast(let sequence, let read) = request {
       request = read
-      guard operations.engine.snapshot.sequence >= sequence else {
+      guard operations.engine.isInForce(sequence) else {
         let slot = session.postponeRead()
         measurements[slot] = measurement
         return readLater(context, request, slot, atLeast: sequence)

@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyMetrics
 internal import CanopyRealtime
 internal import CanopySession
@@ -8,9 +9,14 @@ internal import NIOCore
 
 /// The state of the server, for programs that watch it.
 extension Responder {
-  /// Answers whether the server works.
+  /// Answers whether the server works. A node that is cut off from its journal is not ready: its data may be old.
   func health(_ method: HTTPRequest.Method) -> HTTPAnswer {
     guard method == .get else { return .methodNotAllowed([.get]) }
+    guard !operations.engine.isCutOff else {
+      var answer = HTTPAnswer.json { $0.append("{\"status\":\"unavailable\"}") }
+      answer.status = .serviceUnavailable
+      return answer
+    }
     return .json { $0.append("{\"status\":\"ok\"}") }
   }
 

@@ -51,9 +51,7 @@ extension Responder {
     guard options.timeoutMilliseconds == nil, !Responder.wantsStream(request.fields) else {
       return nil
     }
-    if let sequence = options.atLeast, operations.engine.snapshot.sequence < sequence {
-      return nil
-    }
+    if let sequence = options.atLeast, !operations.engine.isInForce(sequence) { return nil }
     let get = try getOptions(request, options)
     // An index for the administrator may have to be made.
     if get.hasQuery, case .administrator = identity { return nil }

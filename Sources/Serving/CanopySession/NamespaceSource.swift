@@ -3,16 +3,25 @@ public import CanopyWire
 
 /// The stored namespaces of a server, besides the default one.
 public protocol NamespaceSource: Sendable {
-  /// Returns whether a namespace exists, and whether it is created otherwise. Looks at the disk for a moment.
+  /// Returns whether a namespace exists, and whether it is created otherwise. Looks at the disk for a moment. A source that
+  /// cannot know it without waiting for a database says what it knows.
   func availability(of name: NamespaceName) -> NamespaceAvailability
 
-  /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
-  func names() throws -> [NamespaceName]
+  /// Returns whether a namespace exists, for a caller that wants to open it. Blocks no thread of tasks.
+  func find(_ name: NamespaceName) async -> NamespaceAvailability
+
+  /// Returns the names of the stored namespaces besides the default one, in order. Blocks no thread of tasks.
+  func names() async throws -> [NamespaceName]
 
   /// Opens a namespace. Blocks no thread of tasks.
   ///
   /// - Throws: an error whose description says what is wrong with the stored data.
   func open(_ name: NamespaceName) async throws -> NamespaceParts
+}
+
+extension NamespaceSource {
+  /// Returns the availability.
+  public func find(_ name: NamespaceName) async -> NamespaceAvailability { availability(of: name) }
 }
 
 /// Whether a namespace can be opened.

@@ -108,8 +108,8 @@ public final class Namespaces: Sendable {
     self.logger = logger
   }
 
-  /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
-  func names() throws -> [NamespaceName] { try source?.names() ?? [] }
+  /// Returns the names of the stored namespaces besides the default one, in order.
+  func names() async throws -> [NamespaceName] { try await source?.names() ?? [] }
 
   /// Whether a namespace does not exist yet, on a server that creates namespaces by itself.
   func isUncreated(_ name: NamespaceName) -> Bool {
@@ -149,7 +149,7 @@ public final class Namespaces: Sendable {
     while true {
       let entry = state.withLock { $0.entries[name] != nil }
       if !entry, !mayOpen {
-        switch source?.availability(of: name) ?? .missing {
+        switch await source?.find(name) ?? .missing {
         case .stored, .creatable: mayOpen = true
         case .full(let countMax):
           throw WireError(

@@ -6,6 +6,8 @@ internal import Logging
 struct OpenNamespace: Sendable {
   let operations: Operations
   private let running: Task<Void, Never>
+  /// Renews the lease of a node; nil if no other node has the namespace.
+  private let leasing: Task<Void, Never>?
   private let parts: NamespaceParts
 
   /// Opens a namespace, runs its engine, and makes the on-disconnect writes that its last use has left. If they cannot
@@ -16,20 +18,25 @@ struct OpenNamespace: Sendable {
     let parts = try await source.open(name)
     let operations = Operations(namespace: name, parts, of: home)
     let running = Task { await parts.engine.run() }
-    let namespace = OpenNamespace(operations: operations, running: running, parts: parts)
     do { try await operations.carryOutAbandoned() } catch {
+      let namespace = OpenNamespace(
+        operations: operations, running: running, leasing: nil, parts: parts)
       await namespace.close(isShutdown: false)
       throw error
     }
-    return namespace
+    let leasing = operations.hasLease ? Task { await operations.keepLease() } : nil
+    return OpenNamespace(
+      operations: operations, running: running, leasing: leasing, parts: parts)
   }
 
   /// Completes the accepted writes, and closes the files.
   ///
   /// - Parameter isShutdown: whether the event loops, which the handlers of the operations use, have ended.
   func close(isShutdown: Bool) async {
+    leasing?.cancel()
     parts.engine.stop()
     await running.value
+    await leasing?.value
     let handlers = operations.takeCloseHandlers()
     if !isShutdown { for handler in handlers { handler() } }
     do { try await parts.close() } catch {

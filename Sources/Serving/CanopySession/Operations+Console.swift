@@ -44,7 +44,7 @@ extension Operations {
 
   /// Returns the names of the namespaces, and the last commit of this one.
   func listNamespaces() async throws -> Reply {
-    let names = try await beside { [namespaces] in try namespaces.names() }
+    let names = try await namespaces.names()
     let json: ReplyJSON = [
       "selected": .text("\(namespace)"), "seq": .number(engine.snapshot.sequence),
       "names": .array(([.default] + names).map { .text("\($0)") }),

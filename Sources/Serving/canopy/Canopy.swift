@@ -15,6 +15,6 @@ struct Canopy: AsyncParsableCommand {
     version: version,
     subcommands: [
       Serve.self, Seed.self, Import.self, Export.self, Verify.self, User.self, Rules.self,
-      Namespace.self, Shell.self, Console.self,
+      Namespace.self, Migrate.self, Shell.self, Console.self,
     ])
 }

@@ -14,11 +14,11 @@ import CanopyTree
 import Foundation
 import Logging
 
-/// The store, the engine and the accounts of one data folder.
+/// The store, the engine and the accounts of one data folder, or of one node of a server on PostgreSQL.
 ///
 /// Only this type knows which implementation each protocol has.
 struct Composition: Sendable {
-  let store: SQLiteStore
+  let store: any ServerStore
   let engine: Engine
   let accounts: AccountService
 
@@ -39,25 +39,46 @@ struct Composition: Sendable {
     configuration.logger = logger
     configuration.currentTime = now()
     let store = try SQLiteStore(folder: folder, configuration: configuration)
-    self.store = store
     if configuration.acceptsLoss { try await store.acceptLosses() }
+    try await self.init(
+      store: store, engine: engine, settings: settings, hasher: hasher, now: now, metrics: metrics,
+      logger: logger)
+  }
+
+  /// Opens the journal of a store.
+  init(
+    store: any ServerStore, engine: Engine.Configuration, settings: AccountSettings,
+    hasher: PasswordHasher, now: @escaping @Sendable () -> Int64 = Composition.now,
+    metrics: MetricsRegistry?, logger: Logger
+  ) async throws {
+    self.store = store
     var engineConfiguration = engine
     engineConfiguration.indexPlan.formUnion(Layout.indexPlan)
-    var journal: any Journal = store
-    if let metrics { journal = MeasuredJournal(store, in: metrics) }
     self.engine = try await Engine(
-      journal: journal, configuration: engineConfiguration, now: now,
+      journal: metrics.map { Composition.measured(store, in: $0) } ?? store,
+      configuration: engineConfiguration, now: now,
       clock: Composition.clock, random: Composition.random, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
   }
 
-  /// Completes or removes the sign-ups that the end of the last process interrupted.
+  /// Returns a journal that measures a store. It is a `SharedJournal` if the store is one.
+  static func measured(_ store: any ServerStore, in metrics: MetricsRegistry) -> any Journal {
+    func measured(_ store: some ServerStore) -> any Journal { MeasuredJournal(store, in: metrics) }
+    return measured(store)
+  }
+
+  /// The time after which a sign-up on another node counts as interrupted, in milliseconds. Clocks may differ by minutes.
+  private static let signUpMilliseconds: Int64 = 30 * 60 * 1_000
+
+  /// Completes or removes the sign-ups that the end of a process interrupted. On a server with several nodes these are the
+  /// ones that began half an hour ago or earlier.
   ///
-  /// Precondition: no new sign-up has begun, because it would look like an interrupted one.
+  /// Precondition: on a server with one node no new sign-up has begun, because it would look like an interrupted one.
   func recover() async throws {
-    try await accounts.recoverPending { [engine] uid in
+    let end = engine.isShared ? Composition.now() - Self.signUpMilliseconds : .max
+    try await accounts.recoverPending(createdBefore: end) { [engine] uid in
       guard let key = try? Key(uid) else { return false }
       return Users.username(of: key, in: engine.root) != nil
     }
@@ -78,7 +99,7 @@ struct Composition: Sendable {
       await group.waitForAll()
       return result
     }
-    try store.close()
+    try await store.close()
     return try result.get()
   }
 
@@ -120,6 +141,7 @@ struct Failure: Error, CustomStringConvertible {
       self = error
       return
     case let error as StoreError: description = error.sentence
+    case let error as JournalError: description = error.description
     case let error as AccountError: description = error.sentence
     case let error as SocialError: description = error.sentence
     case let error as TreeError: description = error.sentence

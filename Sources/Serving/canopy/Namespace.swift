@@ -7,7 +7,8 @@ struct Namespace: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Create, list and remove namespaces: further databases of a server.",
     discussion: """
-      A namespace has a tree, rules and a journal of its own, in the folder namespaces/NAME of the data folder. \
+      A namespace has a tree, rules and a journal of its own, in the folder namespaces/NAME of the data folder, or in \
+      the database that --postgres names. \
       Accounts are those of the server. The namespace default is the database of the blog, which always exists.
       """,
     subcommands: [Create.self, List.self, Remove.self])
@@ -20,19 +21,27 @@ struct Namespace: AsyncParsableCommand {
         namespace at its first use.
         """)
     @OptionGroup var folder: FolderOption
+    @OptionGroup var database: PostgresOption
     @Argument(help: "The name: 1 to 63 of the characters a to z, 0 to 9 and -.") var name: String
 
     func run() async throws {
       try await Failure.explaining {
-        let folders = NamespaceFolders(try folder.existingFolder())
         let name = try Namespace.name(self.name)
-        try folders.deleteRests()
-        guard name != .default, !folders.exists(name) else {
-          throw Failure("the namespace \(name) exists already; choose another name")
+        if let url = try database.url(orFolder: folder) {
+          guard name != .default else { throw exists(name) }
+          try await PostgresList.create(name, url)
+        } else {
+          let folders = NamespaceFolders(try folder.existingFolder())
+          try folders.deleteRests()
+          guard name != .default, !folders.exists(name) else { throw exists(name) }
+          try SQLiteStore(folder: folders.path(of: name)).close()
         }
-        try SQLiteStore(folder: folders.path(of: name)).close()
         Output.note("the namespace \(name) is created")
       }
+    }
+
+    private func exists(_ name: NamespaceName) -> Failure {
+      Failure("the namespace \(name) exists already; choose another name")
     }
   }
 
@@ -44,21 +53,24 @@ struct Namespace: AsyncParsableCommand {
         open: a server closes a namespace that was not used for ten minutes. Export what you may need first.
         """)
     @OptionGroup var folder: FolderOption
+    @OptionGroup var database: PostgresOption
     @Argument(help: "The name.") var name: String
     @Flag(help: "Remove without a question.") var yes = false
 
     func run() async throws {
       try await Failure.explaining {
-        let folders = NamespaceFolders(try folder.existingFolder())
+        let url = try database.url(orFolder: folder)
+        let folders = url == nil ? NamespaceFolders(try folder.existingFolder()) : nil
         let name = try Namespace.name(self.name)
         guard name != .default else {
           throw Failure(
             "the namespace default is the database of the blog, and stays; choose another name")
         }
-        try folders.deleteRests()
-        _ = try folders.existingPath(of: name)
+        try folders?.deleteRests()
+        _ = try folders?.existingPath(of: name)
         if !yes { try confirm(name) }
-        try folders.remove(name)
+        try folders?.remove(name)
+        if let url { try await PostgresList.remove(name, url) }
         Output.note("the namespace \(name) is removed")
       }
     }
@@ -83,12 +95,18 @@ struct Namespace: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Print the names of the namespaces, one on each line.")
     @OptionGroup var folder: FolderOption
+    @OptionGroup var database: PostgresOption
 
     func run() async throws {
       try await Failure.explaining {
-        let folders = NamespaceFolders(try folder.existingFolder())
+        let names: [NamespaceName]
+        if let url = try database.url(orFolder: folder) {
+          names = try await PostgresList.names(url)
+        } else {
+          names = try NamespaceFolders(try folder.existingFolder()).names()
+        }
         try Output.line("\(NamespaceName.default)")
-        for name in try folders.names() { try Output.line("\(name)") }
+        for name in names { try Output.line("\(name)") }
       }
     }
   }

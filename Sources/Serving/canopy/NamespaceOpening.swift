@@ -25,8 +25,10 @@ struct NamespaceOpening: NamespaceSource {
     return count < Self.createdMax ? .creatable : .full(countMax: Self.createdMax)
   }
 
-  func names() throws -> [NamespaceName] {
-    do { return try folders.names() } catch { throw Failure(error) }
+  func names() async throws -> [NamespaceName] {
+    do { return try await Self.beside { [folders] in try folders.names() } } catch {
+      throw Failure(error)
+    }
   }
 
   func open(_ name: NamespaceName) async throws -> NamespaceParts {

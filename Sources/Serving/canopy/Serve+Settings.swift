@@ -14,6 +14,8 @@ extension Serve {
   /// The settings of a server: its options, or the environment, or the defaults.
   struct Settings {
     let folder: String
+    /// The URL of the database of a server with several nodes; nil for a data folder with a database of its own.
+    let postgres: String?
     let logger: Logger
     /// The last lines of the log.
     let logLines: LogLines
@@ -42,14 +44,30 @@ extension Serve {
     namespaces.openMax = try positive(
       "namespaces-max", namespacesMax, default: namespaces.openMax)
     let logLines = LogLines(now: Composition.now)
+    let postgres = try Setting.value("postgres", postgres)
+    if postgres != nil { try checkNode() }
     var settings = Settings(
-      folder: folder, logger: try logger(keeping: logLines), logLines: logLines, store: try store(),
+      folder: folder, postgres: postgres, logger: try logger(keeping: logLines), logLines: logLines,
+      store: try store(),
       engine: try engine(),
       accounts: try accounts(), hasher: try hasher(), identity: try identity(),
       listener: listener, gateway: try gateway(like: listener), limits: try limits(),
       namespaces: namespaces)
     try settings.fitOpenFiles()
     return settings
+  }
+
+  /// Checks the options of a server whose data is in PostgreSQL.
+  private func checkNode() throws {
+    try PostgresOption.check()
+    guard try Setting.value("durability", durability, default: .full) == .full else {
+      throw ValidationError(
+        "--durability relaxed is for data folders; with --postgres the database decides when a write is stored"
+      )
+    }
+    guard !acceptLoss else {
+      throw ValidationError("--accept-loss is for data folders; leave it out with --postgres")
+    }
   }
 
   /// - Parameter lines: keeps the last lines.

@@ -19,10 +19,17 @@ struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Serve a data folder until SIGTERM or SIGINT arrives.",
     discussion: """
+      With --postgres the data is in a database, which any number of servers may serve, as its nodes. The data folder of \
+      a node has only its name, a copy of the administrator's token and its socket.
       When the server is ready, it prints a line to stdout for each listener: "ready line 127.0.0.1:7070".
       """)
 
   @OptionGroup var folder: FolderOption
+  @Option(
+    help:
+      "The URL of a PostgreSQL database with the data, which several servers share (the data folder has it)."
+  )
+  var postgres: String?
   @Option(help: "The address to listen on (127.0.0.1).") var host: String?
   @Option(help: "The port; 0 selects a free one (7070).") var port: UInt16?
   @Option(help: "The port for HTTP; 0 selects a free one, off none (9000).") var httpPort: HTTPPort?
@@ -95,11 +102,14 @@ struct Serve: AsyncParsableCommand {
     let settings = try settings()
     let logger = settings.logger
     settings.warnOfPlainText()
-    // The rules come first: with invalid rules the server creates and opens nothing.
-    let rules = try RulesKeeper(folder: settings.folder)
+    // The rules come first: with invalid rules the server creates and opens nothing. Those of several nodes are in their
+    // journal.
+    let rules = try RulesKeeper(folder: settings.postgres == nil ? settings.folder : nil)
     let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
-    let parts = try await open(settings, rules, metrics)
-    let operations = try await operations(on: parts, settings, rules, metrics)
+    let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
+    let shared = try await sharedParts(settings, node)
+    let parts = try await open(settings, shared, rules, metrics)
+    let operations = try await operations(on: parts, settings, shared, rules, metrics)
     let listeners = listeners(for: operations, settings, metrics)
     var reload: CertificateReload?
     if let certificate = settings.listener.certificate {
@@ -116,20 +126,49 @@ struct Serve: AsyncParsableCommand {
         + (operations.hasLease ? [LeaseService(operations: operations)] : []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
-    try parts.store.close()
+    try await parts.store.close()
+    await shared?.close()
+    node?.release()
     try result.get()
     logger.info("stopped in good order")
   }
 
-  /// Opens the data folder, and completes the work that the end of the last process interrupted.
+  /// Connects a node to its database; nil without one.
+  private func sharedParts(_ settings: Settings, _ node: NodeFolder?) async throws -> SharedParts? {
+    guard let url = settings.postgres, let node else { return nil }
+    #if PostgreSQL
+      let parts = try await PostgresNode(
+        url: url, name: node.name, logger: settings.logger,
+        retainedCommits: settings.store.retainedCommits,
+        retainedMilliseconds: settings.store.retainedMilliseconds
+      ).open()
+      // The URL may have a password.
+      settings.logger.info("the database is open", metadata: ["node": "\(node.name)"])
+      return parts
+    #else
+      _ = (url, node)
+      try PostgresOption.check()
+      return nil
+    #endif
+  }
+
+  /// Opens the journal, and completes the work that the end of the last process interrupted.
   private func open(
-    _ settings: Settings, _ rules: RulesKeeper, _ metrics: MetricsRegistry
+    _ settings: Settings, _ shared: SharedParts?, _ rules: RulesKeeper, _ metrics: MetricsRegistry
   ) async throws -> Composition {
     var engine = settings.engine
     engine.indexPlan.formUnion(rules.indexPlan)
-    let parts = try await Composition(
-      folder: settings.folder, store: settings.store, engine: engine, settings: settings.accounts,
-      hasher: settings.hasher, metrics: metrics, logger: settings.logger)
+    let parts: Composition
+    if let shared {
+      parts = try await Composition(
+        store: shared.store, engine: engine, settings: settings.accounts, hasher: settings.hasher,
+        metrics: metrics, logger: settings.logger)
+    } else {
+      parts = try await Composition(
+        folder: settings.folder, store: settings.store, engine: engine,
+        settings: settings.accounts, hasher: settings.hasher, metrics: metrics,
+        logger: settings.logger)
+    }
     settings.logger.info(
       "the data folder is open",
       metadata: ["folder": "\(settings.folder)", "seq": "\(parts.engine.snapshot.sequence)"])
@@ -146,11 +185,28 @@ struct Serve: AsyncParsableCommand {
 
   /// Returns the operations that requests ask for.
   private func operations(
-    on parts: Composition, _ settings: Settings, _ rules: RulesKeeper, _ metrics: MetricsRegistry
+    on parts: Composition, _ settings: Settings, _ shared: SharedParts?, _ rules: RulesKeeper,
+    _ metrics: MetricsRegistry
   ) async throws -> Operations {
     let (folder, logger) = (settings.folder, settings.logger)
-    let keys = try await IdentityKeys.loadOrCreate(
-      in: folder, environment: Composition.environment)
+    let keys: IdentityKeys
+    let token: AdministratorToken
+    let namespaces: any NamespaceSource
+    if let shared {
+      keys = try await IdentityKeys.loadOrCreate(
+        in: shared.secrets, environment: Composition.environment)
+      token = try await AdministratorToken.loadOrCreate(in: folder, sharedBy: shared.secrets)
+      namespaces = shared.namespaces(
+        NodeNamespaces.Settings(
+          engine: settings.engine, measured: { Composition.measured($0, in: metrics) },
+          logger: logger))
+    } else {
+      keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
+      token = try AdministratorToken.loadOrCreate(in: folder)
+      namespaces = NamespaceOpening(
+        folders: NamespaceFolders(folder), store: settings.store, engine: settings.engine,
+        isEmulator: emulator, metrics: metrics, logger: logger)
+    }
     return Operations(
       engine: parts.engine, accounts: parts.accounts,
       identityService: { [identity = settings.identity] loginsEnded in
@@ -160,13 +216,11 @@ struct Serve: AsyncParsableCommand {
           loginsEnded: loginsEnded,
           failed: { logger.error("the store failed", metadata: ["error": "\($0)"]) })
       },
-      administratorToken: try AdministratorToken.loadOrCreate(in: folder),
+      administratorToken: token,
       disconnectStore: parts.store, rules: rules, limits: settings.limits,
       version: Canopy.version, now: Composition.now, logger: logger,
       metrics: metrics, logLines: settings.logLines,
-      namespaceSource: NamespaceOpening(
-        folders: NamespaceFolders(folder), store: settings.store, engine: settings.engine,
-        isEmulator: emulator, metrics: metrics, logger: logger),
+      namespaceSource: namespaces,
       namespaceSettings: settings.namespaces)
   }
 

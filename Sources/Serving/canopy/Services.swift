@@ -84,7 +84,8 @@ struct NamespaceService: Service {
   }
 }
 
-/// The service that removes expired tokens at the start and once an hour.
+/// The service that removes expired tokens at the start and once an hour. On a server with several nodes it also resolves
+/// the sign-ups that the end of another node interrupted.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger
@@ -94,6 +95,7 @@ struct TokenPurge: Service {
       while !Task.isCancelled {
         do {
           while try await parts.accounts.purgeExpiredTokens() > 0 {}
+          if parts.engine.isShared { try await parts.recover() }
         } catch {
           logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
         }

@@ -30,6 +30,8 @@
       var heard: Int64?
       var isStopped = false
       var isReplaced = false
+      /// Whether a renewal found that the lease had run out, and `takeLate` was not called since.
+      var isLate = false
 
       /// Removes the waiters that satisfy a condition.
       mutating func remove(where isOver: (Waiter) -> Bool) -> [CheckedContinuation<Void, Never>] {
@@ -128,7 +130,7 @@
             end { _ in true }
           }
           if settings.uptime() >= renewal {
-            if try !registration.renew(current) { noteReplaced() }
+            note(try registration.renew(current))
             renewal = settings.uptime() + registration.leaseSeconds / 3
           }
           signal.wait(for: timeLeft(until: renewal), or: current.socket)
@@ -152,10 +154,26 @@
       return link
     }
 
+    /// Whether a renewal has found that the lease had run out, since the last call.
+    func takeLate() -> Bool {
+      state.withLock { state in
+        defer { state.isLate = false }
+        return state.isLate
+      }
+    }
+
+    private func note(_ renewal: Registration.Renewal) {
+      switch renewal {
+      case .renewed: break
+      case .late: state.withLock { $0.isLate = true }
+      case .replaced: noteReplaced()
+      }
+    }
+
     private func noteReplaced() {
       let isNew = state.withLock { state in
         defer { state.isReplaced = true }
-        return !state.isReplaced
+        return !state.isReplaced && !state.isStopped
       }
       guard isNew else { return }
       logger.error("another process has registered under the name of this node; stop one of them")

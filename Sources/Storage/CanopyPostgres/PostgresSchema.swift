@@ -19,15 +19,24 @@
   ///   the first write of the same connection.
   /// - `accounts`, `tokens`, `account_codes`, `account_states`: identities.
   /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day.
+  /// - `namespaces`: the namespaces besides the default one.
+  /// - `secrets`: the keys of identity tokens and the administrator's token.
   enum PostgresSchema {
     /// The version of the tables that this program makes.
-    static let version: Int64 = 2
+    static let version: Int64 = 3
 
     /// The number of the lock under which tables are made: "CANOPY".
     private static let lock: Int64 = 0x43_41_4E_4F_50_59
 
     /// The bytes of a path that the index of `leaves` has.
     static let pathIndexBytes = 1_000
+
+    /// The tables with rows of namespaces.
+    static let namespaceTables = [
+      "namespaces", "heads", "nodes", "barriers", "commits", "journaled_rules", "checkpoints",
+      "leaves", "client_writes", "rules_records", "disconnect_writes", "disconnect_exceptions",
+      "accounts", "account_states", "tokens", "account_codes", "deleted_accounts", "secrets",
+    ]
 
     /// Makes the tables, or updates those of an older version, in one transaction.
     ///
@@ -188,6 +197,13 @@
           PRIMARY KEY(namespace, uid))
         """,
         "CREATE INDEX deleted_accounts_by_time ON canopy.deleted_accounts(namespace, deleted_at)",
+      ],
+      [
+        "CREATE TABLE canopy.namespaces(namespace bytea PRIMARY KEY)",
+        """
+        CREATE TABLE canopy.secrets(
+          namespace bytea, name bytea, value bytea NOT NULL, PRIMARY KEY(namespace, name))
+        """,
       ],
     ]
   }

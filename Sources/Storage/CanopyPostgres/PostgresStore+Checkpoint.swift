@@ -55,7 +55,7 @@
 
     /// Takes the lease, unless another node has it. Returns the number of the present checkpoint; nil if this node must not
     /// fold.
-    private func beginFolding(through sequence: Int64) async throws -> Int64? {
+    func beginFolding(through sequence: Int64) async throws -> Int64? {
       let lease = leaseMilliseconds
       return try await lanes.run { [namespace, node, run] link in
         var row = try CheckpointRow(link.begin([CheckpointRow.query(namespace, locking: true)])[0])
@@ -109,8 +109,7 @@
     }
 
     /// Writes the rows of a fold, step by step.
-    private func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws
-    {
+    func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws {
       var fold = whole
       var isDone = false
       while !isDone {

@@ -1,6 +1,7 @@
 #if PostgreSQL
   public import CanopyEngine
   internal import CanopyRows
+  internal import Synchronization
 
   /// On-disconnect writes. Each belongs to a node: the one whose client has armed it, or the one that has taken it over.
   extension PostgresStore: DisconnectStore {
@@ -12,26 +13,35 @@
       after group: DisconnectWriteID, countMax: Int, bytesMax: Int
     ) async throws -> [DisconnectWrite] {
       try await lanes.run { [namespace, node] link in
-        var page: [DisconnectWrite] = []
-        var bytes = 0
-        var last: (group: Int64, id: Int64) = (group, .max)
-        while true {
-          let rows = try PostgresStore.readWrites(link, namespace, node, after: last)
-          for write in rows {
-            let isSameGroup = page.last.map { $0.group == write.group } ?? true
-            guard isSameGroup || page.count < countMax && bytes < bytesMax else { return page }
-            bytes += write.bytes
-            page.append(write)
-          }
-          guard let next = rows.last else { return page }
-          last = (next.group, next.id)
+        try PostgresStore.readPage(
+          link, namespace, [node], after: group, countMax: countMax, bytesMax: bytesMax)
+      }
+    }
+
+    /// Reads whole groups of the writes of some nodes, until the page is full.
+    fileprivate static func readPage(
+      _ link: Link, _ namespace: [UInt8], _ owners: [[UInt8]], after group: DisconnectWriteID,
+      countMax: Int, bytesMax: Int
+    ) throws -> [DisconnectWrite] {
+      var page: [DisconnectWrite] = []
+      var bytes = 0
+      var last: (group: Int64, id: Int64) = (group, .max)
+      while true {
+        let rows = try readWrites(link, namespace, owners, after: last)
+        for write in rows {
+          let isSameGroup = page.last.map { $0.group == write.group } ?? true
+          guard isSameGroup || page.count < countMax && bytes < bytesMax else { return page }
+          bytes += write.bytes
+          page.append(write)
         }
+        guard let next = rows.last else { return page }
+        last = (next.group, next.id)
       }
     }
 
     /// Reads the next rows in the order of their groups and ids; at least one if there is any.
     private static func readWrites(
-      _ link: Link, _ namespace: [UInt8], _ node: [UInt8], after last: (group: Int64, id: Int64)
+      _ link: Link, _ namespace: [UInt8], _ owners: [[UInt8]], after last: (group: Int64, id: Int64)
     ) throws -> [DisconnectWrite] {
       let rows = try link.run([
         Query(
@@ -43,11 +53,11 @@
                 - octet_length(request) AS before
               FROM (
                 SELECT id, first, request FROM canopy.disconnect_writes
-                WHERE namespace = $1 AND owner = $2 AND (first, id) > ($3, $4)
+                WHERE namespace = $1 AND owner = ANY($2::bytea[]) AND (first, id) > ($3, $4)
                 ORDER BY first, id LIMIT \(readMax.rows)) AS next
             ) AS sizes WHERE before < \(readMax.bytes))
           ORDER BY first, id
-          """, .bytes(namespace), .bytes(node), .int(last.group), .int(last.id))
+          """, .bytes(namespace), .byteArrays(owners), .int(last.group), .int(last.id))
       ])[0]
       let ids = try (0..<rows.count).map { row in try rows.int(row, 0) }
       let excepted = try link.run([
@@ -205,48 +215,6 @@
       }
     }
 
-    /// Takes over the writes of nodes whose lease has run out, by the database's clock. Each is taken by exactly one caller.
-    ///
-    /// A node whose writes were taken can no longer make them: its appends that complete one of them are refused with
-    /// `JournalError.disconnectWritesTaken`.
-    ///
-    /// - Returns: the ids of the writes, ascending. `disconnectWrites(after:countMax:bytesMax:)` reads them.
-    public func claimDisconnectWrites() async throws -> [DisconnectWriteID] {
-      try await lanes.run { [namespace, node] link in
-        // The locks of the rows make callers take turns, and wait for appends and changes of those nodes.
-        let dead = try link.begin([
-          Query(
-            """
-            SELECT node FROM canopy.nodes
-            WHERE namespace = $1 AND node <> $2 AND expires < clock_timestamp()
-            ORDER BY node FOR UPDATE
-            """, .bytes(namespace), .bytes(node))
-        ])[0]
-        let names = (0..<dead.count).map { row in dead.bytes(row, 0).map { Array($0) } }
-        guard !names.isEmpty else {
-          try link.rollBack()
-          return []
-        }
-        let claimed = try link.finish([
-          Query(
-            """
-            UPDATE canopy.disconnect_writes SET owner = $2
-            WHERE namespace = $1 AND owner = ANY($3::bytea[]) RETURNING id
-            """, .bytes(namespace), .bytes(node), .byteArrays(names)),
-          // The rows of nodes that do not come back would stay for ever.
-          Query(
-            "DELETE FROM canopy.barriers WHERE namespace = $1 AND node = ANY($2::bytea[])",
-            .bytes(namespace), .byteArrays(names)),
-          Query(
-            """
-            DELETE FROM canopy.nodes WHERE namespace = $1 AND node = ANY($2::bytea[])
-              AND expires < clock_timestamp() - interval '1 day'
-            """, .bytes(namespace), .byteArrays(names)),
-        ])[0]
-        return try (0..<claimed.count).map { row in try claimed.int(row, 0) }.sorted()
-      }
-    }
-
     /// Returns the names of the nodes whose lease has not run out.
     public func liveNodes() async throws -> [String] {
       try await lanes.run { [namespace] link in
@@ -259,6 +227,89 @@
         ])[0]
         return try (0..<rows.count).map { row in try rows.text(row, 0) }
       }
+    }
+  }
+
+  /// Leases, and the writes of nodes that are gone.
+  extension PostgresStore: SharedDisconnectStore {
+    /// Renews the lease by the database's clock. The thread of the messages renews it as well, so it holds while the engine
+    /// is busy.
+    ///
+    /// - Throws: `PostgresError.replaced` if another process has registered under the name of this node.
+    public func renewLease() async throws -> Bool {
+      let registration = bell.registration
+      let renewal = try await lanes.run { try registration.renew($0) }
+      let wasLate = bell.takeLate()
+      switch renewal {
+      case .renewed: return !wasLate
+      case .late: return false
+      case .replaced:
+        throw PostgresError.replaced(
+          "another process has registered under the name of this node, or the node was away for more than a day: stop "
+            + "the other process, or start this node again")
+      }
+    }
+
+    /// Takes over writes of nodes whose lease has run out, by the database's clock. Each is taken by exactly one caller.
+    ///
+    /// A node whose writes were taken can no longer make them: its appends that complete one of them are refused with
+    /// `JournalError.disconnectWritesTaken`. If the outcome of a take-over is unknown, the next call returns its writes.
+    public func takeOverDisconnectWrites(
+      countMax: Int, bytesMax: Int
+    ) async throws -> [DisconnectWrite] {
+      try await lanes.run { [self] link in
+        let earlier = try writesTakenBefore(link)
+        if !earlier.isEmpty { return earlier }
+        // The locks of the rows make callers take turns, and wait for appends and changes of those nodes.
+        let gone = try link.begin([
+          Query(
+            """
+            SELECT node FROM canopy.nodes
+            WHERE namespace = $1 AND node <> $2 AND expires < clock_timestamp()
+            ORDER BY node FOR UPDATE
+            """, .bytes(namespace), .bytes(node))
+        ])[0]
+        let names = (0..<gone.count).compactMap { row in gone.bytes(row, 0).map { Array($0) } }
+        guard !names.isEmpty else {
+          try link.rollBack()
+          return []
+        }
+        let page = try PostgresStore.readPage(
+          link, namespace, names, after: .min, countMax: countMax, bytesMax: bytesMax)
+        let ids = page.map(\.id)
+        takingOver.withLock { $0 = ids }
+        _ = try link.finish([
+          Query(
+            """
+            UPDATE canopy.disconnect_writes SET owner = $2
+            WHERE namespace = $1 AND id = ANY($3::bigint[])
+            """, .bytes(namespace), .bytes(node), .ints(ids)),
+          // The rows of nodes that do not come back would stay for ever.
+          Query(
+            "DELETE FROM canopy.barriers WHERE namespace = $1 AND node = ANY($2::bytea[])",
+            .bytes(namespace), .byteArrays(names)),
+          Query(
+            """
+            DELETE FROM canopy.nodes WHERE namespace = $1 AND node = ANY($2::bytea[])
+              AND expires < clock_timestamp() - interval '1 day'
+              AND NOT EXISTS (
+                SELECT FROM canopy.disconnect_writes AS write
+                WHERE write.namespace = $1 AND write.owner = nodes.node)
+            """, .bytes(namespace), .byteArrays(names)),
+        ])
+        takingOver.withLock { $0 = [] }
+        return page
+      }
+    }
+
+    /// Returns the writes of a take-over whose outcome was unknown, if it was made.
+    private func writesTakenBefore(_ link: Link) throws -> [DisconnectWrite] {
+      let ids = takingOver.withLock { $0 }
+      guard !ids.isEmpty else { return [] }
+      let all = try PostgresStore.readPage(
+        link, namespace, [node], after: .min, countMax: .max, bytesMax: .max)
+      takingOver.withLock { $0 = [] }
+      return all.filter { Set(ids).contains($0.id) }
     }
   }
 

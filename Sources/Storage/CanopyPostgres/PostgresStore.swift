@@ -18,6 +18,8 @@
       public var url: String
       /// The name of the namespace.
       public var namespace = ""
+      /// Whether the namespace must be in the list of `PostgresNamespaces`.
+      public var isListed = false
       /// The name of the node, which no other running node has. A node that starts again with its name takes over its
       /// on-disconnect writes.
       public var node: String
@@ -86,6 +88,8 @@
     let doubtful = Mutex(0)
     /// The changes of on-disconnect writes that wait for the next transaction.
     let disconnectChanges = DisconnectChanges()
+    /// The writes of a take-over whose outcome is unknown.
+    let takingOver = Mutex<[DisconnectWriteID]>([])
     let bell: Bell
 
     /// The maximum number of bytes in the names of a namespace and of a node.
@@ -120,7 +124,8 @@
       }
       let leaseSeconds = configuration.leaseSeconds
       let registration = Registration(
-        namespace: namespace, node: node, run: run, leaseSeconds: leaseSeconds)
+        namespace: namespace, node: node, run: run, leaseSeconds: leaseSeconds,
+        isListed: configuration.isListed)
       fence = Mutex(try await writer.run { try registration.register($0) })
       bell = Bell(settings, registration, logger: configuration.logger)
       try bell.start()
@@ -131,8 +136,8 @@
     /// Its on-disconnect writes stay for its next start, or for another node.
     public func close() async {
       let registration = bell.registration
-      try? await writer.run { try registration.endLease($0) }
       bell.stop()
+      try? await writer.run { try registration.endLease($0) }
       await writer.close()
       await lanes.close()
     }

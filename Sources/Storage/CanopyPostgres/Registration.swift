@@ -6,6 +6,17 @@
     let node: [UInt8]
     let run: Int64
     let leaseSeconds: Double
+    /// Whether the namespace must be in the table `namespaces`.
+    var isListed = false
+
+    /// The outcome of a renewal.
+    enum Renewal {
+      case renewed
+      /// The lease had run out before. Other nodes may have taken over writes then.
+      case late
+      /// Another process has registered under the name of the node.
+      case replaced
+    }
 
     private var leaseMilliseconds: Int64 { Int64(max(1, min(leaseSeconds * 1_000, 1e12))) }
 
@@ -13,7 +24,19 @@
     /// are refused from now on.
     ///
     /// - Returns: the fence of the run.
+    /// - Throws: `PostgresError.unsuitable` if the namespace is not listed, and must be.
     func register(_ link: Link) throws(PostgresError) -> Int64 {
+      if isListed {
+        // The lock makes a removal of the namespace wait for this node, or this node for the removal.
+        let listed = try link.begin([
+          Query(
+            "SELECT 1 FROM canopy.namespaces WHERE namespace = $1 FOR SHARE", .bytes(namespace))
+        ])[0]
+        guard !listed.isEmpty else {
+          try link.rollBack()
+          throw .unsuitable("the database has no such namespace; it may have been removed")
+        }
+      }
       let rows = try link.commit([
         Query(
           """
@@ -38,19 +61,26 @@
       return try rows[2].int(0, 0)
     }
 
-    /// Extends the lease. Returns false if another process has registered under the name of the node.
-    func renew(_ link: Link) throws(PostgresError) -> Bool {
+    /// Extends the lease, unless this run has ended it.
+    func renew(_ link: Link) throws(PostgresError) -> Renewal {
       let rows = try link.commit([
         Query(
           """
-          UPDATE canopy.nodes SET expires = clock_timestamp() + $4::bigint * interval '1 millisecond'
-          WHERE namespace = $1 AND node = $2 AND run = $3
+          UPDATE canopy.nodes AS node
+          SET expires = clock_timestamp() + $4::bigint * interval '1 millisecond'
+          FROM (
+            SELECT expires < clock_timestamp() AS is_late FROM canopy.nodes
+            WHERE namespace = $1 AND node = $2 AND run = $3 AND expires > '-infinity'
+            FOR UPDATE) AS old
+          WHERE node.namespace = $1 AND node.node = $2 AND node.run = $3
+          RETURNING old.is_late
           """, .bytes(namespace), .bytes(node), .int(run), .int(leaseMilliseconds))
-      ])
-      return rows[0].changed == 1
+      ])[0]
+      guard !rows.isEmpty else { return .replaced }
+      return try rows.bool(0, 0) ? .late : .renewed
     }
 
-    /// Ends the lease now.
+    /// Ends the lease now, for good: a renewal that is under way does not extend it again.
     func endLease(_ link: Link) throws(PostgresError) {
       _ = try link.commit([
         Query(

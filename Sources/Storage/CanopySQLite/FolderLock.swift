@@ -6,14 +6,14 @@ internal import Synchronization
 /// It is an advisory lock (`flock`) on the folder itself, so removing a file in the folder does not release it. The
 /// kernel releases it when the process ends for any reason, so a crash leaves nothing to clean up. The file `lock`
 /// contains the process id, for the error message in a second process.
-final class FolderLock: Sendable {
+public final class FolderLock: Sendable {
   private let descriptor: Mutex<Int32?>
 
   /// Takes the lock.
   ///
   /// - Parameter isReading: whether the folder must not be changed. Then the process id is not written.
   /// - Throws: `StoreError.inUse` if another process has the lock.
-  init(folder: String, isReading: Bool = false) throws(StoreError) {
+  public init(folder: String, isReading: Bool = false) throws(StoreError) {
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else {
       throw .unopenable(folder, errno)
@@ -80,7 +80,7 @@ final class FolderLock: Sendable {
   }
 
   /// Releases the lock. Later calls do nothing.
-  func release() {
+  public func release() {
     let directory = descriptor.withLock { $0.take() }
     guard let directory else { return }
     // Unlocked explicitly, because a child process that is just starting may still have a copy of the descriptor.

@@ -102,13 +102,16 @@ package enum DisconnectContract<Fixture: StoreFixture> {
     var last: DisconnectWriteID = 0
     for _ in 0..<4 {
       try await fixture.withStore { store in
+        // Stores of one database may share the numbers, so the ids may have gaps.
+        var added: [DisconnectWriteID] = []
         for _ in 0..<2 {
           let id = try await add(store, "a")
           #expect(id > last)
           last = id
+          added.append(id)
         }
         _ = try await store.changeDisconnectWrites(
-          adding: nil, exceptions: [:], removing: [last, last - 1])
+          adding: nil, exceptions: [:], removing: added)
         #expect(try await store.disconnectWrites().isEmpty)
         let id = try await add(store, "b")
         #expect(id > last)

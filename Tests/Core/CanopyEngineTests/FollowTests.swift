@@ -61,6 +61,25 @@ import Testing
     }
   }
 
+  @Test func `a commit is in force when the batch observers have its snapshot, and not before`()
+    async throws
+  {
+    try await withNodes(offsets: [0, 0]) { nodes in
+      let observers = nodes.engines.map { InForceObserver($0) }
+      for (engine, observer) in zip(nodes.engines, observers) { _ = engine.add(observer) }
+      for number in 1...20 {
+        let sequence = try await nodes.engines[number % 2].set("n", Node(Int64(number)))
+        #expect(nodes.engines[number % 2].isInForce(sequence))
+      }
+      try await nodes.settle()
+      for (engine, observer) in zip(nodes.engines, observers) {
+        #expect(observer.found.withLock { $0 }.allSatisfy { !$0 })
+        #expect(!observer.found.withLock { $0 }.isEmpty)
+        #expect(engine.isInForce(20) && !engine.isInForce(21))
+      }
+    }
+  }
+
   @Test func `an engine that is alone on its journal does not wait for a missing commit`()
     async throws
   {
@@ -218,5 +237,18 @@ import Testing
     ] {
       #expect(throws: JournalError.self) { try CommitNote(text: text) }
     }
+  }
+}
+
+/// Notes whether each snapshot that it gets is in force already.
+private final class InForceObserver: BatchObserver {
+  private let engine: Engine
+  let found = Mutex<[Bool]>([])
+
+  init(_ engine: Engine) { self.engine = engine }
+
+  func batchEnded(_ snapshot: Snapshot) {
+    let isInForce = engine.isInForce(snapshot.sequence)
+    found.withLock { $0.append(isInForce) }
   }
 }

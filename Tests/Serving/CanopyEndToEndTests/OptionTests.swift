@@ -7,7 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(20)), .serialized) struct OptionTests {
   /// Each option with a valid value and invalid ones.
   private static let options: [(name: String, right: String, wrong: [String])] = [
-    ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),
+    ("data", "", []), ("postgres", "", []), ("host", "127.0.0.1", []),
+    ("port", "0", ["65536", "-1", "http", "1.5"]),
     ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
     ("connections-max", "3", ["0", "many"]), ("connections-per-address-max", "2", ["0", "x"]),
     ("signups-per-minute", "1", ["0", "x"]),
@@ -109,4 +110,18 @@ import Testing
       #expect(nothing.isSentence, "\(nothing.errors)")
     }
   }
+
+  #if !PostgreSQL
+    @Test func `a program without PostgreSQL says how to build one`() async throws {
+      let folder = try TemporaryFolder()
+      let data = folder.path + "/data"
+      for command in [["serve"], ["namespace", "list"]] {
+        let refused = try await Command.run(
+          command + ["--postgres", "postgresql://127.0.0.1/canopy"],
+          environment: ["CANOPY_DATA": data])
+        #expect(refused.isSentence && refused.errors.contains("--traits"), "\(refused.errors)")
+        #expect(!FileManager.default.fileExists(atPath: data))
+      }
+    }
+  #endif
 }

@@ -46,6 +46,35 @@
     }
 
     @Test(arguments: Proxy.Direction.allCases)
+    func `writes are taken over once, though the connection breaks at any byte`(
+      direction: Proxy.Direction
+    ) async throws {
+      try await withProxy { proxy, store, namespace in
+        for count in stride(from: 0, to: 2_400, by: 150) {
+          let gone = try await PostgresStore(
+            Database.configuration(namespace, node: "gone-\(count)"))
+          let id = try #require(
+            try await gone.changeDisconnectWrites(
+              adding: ("u", "r"), exceptions: [:], removing: []))
+          await gone.close()
+          proxy.cut(after: count, direction)
+          var taken: [DisconnectWriteID] = []
+          for _ in 0..<20 where taken.isEmpty {
+            do {
+              taken = try await store.takeOverDisconnectWrites(countMax: 10, bytesMax: 1_000)
+                .map(\.id)
+            } catch is PostgresError {}
+          }
+          proxy.restore()
+          #expect(taken == [id], "cut after \(count) bytes")
+          #expect(
+            try await store.takeOverDisconnectWrites(countMax: 10, bytesMax: 1_000).isEmpty)
+          #expect(try await store.disconnectWriteIDs().contains(id))
+        }
+      }
+    }
+
+    @Test(arguments: Proxy.Direction.allCases)
     func `if a connection breaks at any byte, the store finds out whether the append was made`(
       direction: Proxy.Direction
     ) async throws {

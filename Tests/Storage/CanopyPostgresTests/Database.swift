@@ -61,6 +61,38 @@
     }
   }
 
+  /// A namespace that several nodes share, for the contract suite.
+  final class PostgresNodes: SharedFixture {
+    private let namespace = Database.namespace()
+
+    init() async throws {}
+
+    func open(_ node: Int) async throws -> PostgresStore {
+      var configuration = Database.configuration(namespace, node: "node-\(node)")
+      configuration.retainedCommits = 3
+      return try await PostgresStore(configuration)
+    }
+
+    func close(_ store: PostgresStore, _ node: Int) async { await store.close() }
+
+    func forget(
+      through sequence: Int64, _ root: Node, of last: Int64, on store: PostgresStore
+    ) async throws {
+      #expect(last - sequence == 3)
+      try await store.checkpoint(root, through: last)
+    }
+
+    func endLease(of node: Int) async throws {
+      let store = try await PostgresStore(Database.configuration(namespace, node: "administrator"))
+      try await store.damage(
+        """
+        UPDATE canopy.nodes SET expires = clock_timestamp() - interval '1 second'
+        WHERE namespace = $1 AND node = 'node-\(node)'
+        """)
+      await store.close()
+    }
+  }
+
   extension PostgresStore {
     /// Returns the number that a query finds. Its first parameter is the namespace.
     func number(_ sql: String) async throws -> Int64 {

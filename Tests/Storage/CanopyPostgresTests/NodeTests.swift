@@ -15,12 +15,16 @@
           adding: ("u", request), exceptions: [:], removing: []))
     }
 
+    private func claim(_ store: PostgresStore) async throws -> [DisconnectWriteID] {
+      try await store.takeOverDisconnectWrites(countMax: .max, bytesMax: .max).map(\.id)
+    }
+
     @Test func `the writes of a dead node are taken over by exactly one other`() async throws {
       try await withNodes(["a", "b", "c", "d"]) { stores async throws in
         var ids: [DisconnectWriteID] = []
         for number in 0..<20 { ids.append(try await add(stores[0], "r\(number)")) }
         let own = try await add(stores[1], "own")
-        #expect(try await stores[1].claimDisconnectWrites() == [])
+        #expect(try await claim(stores[1]) == [])
         try await stores[0].damage(
           """
           UPDATE canopy.nodes SET expires = clock_timestamp() - interval '1 second'
@@ -28,7 +32,7 @@
           """)
         #expect(try await stores[1].liveNodes() == ["b", "c", "d"])
         let claimed = try await withThrowingTaskGroup(of: [DisconnectWriteID].self) { group in
-          for store in stores[1...] { group.addTask { try await store.claimDisconnectWrites() } }
+          for store in stores[1...] { group.addTask { try await claim(store) } }
           return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(claimed.filter { !$0.isEmpty } == [ids])
@@ -58,7 +62,7 @@
       }
       // A closed node needs no time to count as dead.
       try await withNodes(["b"], namespace: namespace) { stores async throws in
-        #expect(try await stores[0].claimDisconnectWrites() == [id])
+        #expect(try await claim(stores[0]) == [id])
         #expect(try await stores[0].disconnectWrites().map(\.request) == ["r"])
       }
     }
@@ -139,6 +143,21 @@
           #expect(try await !stores[0].problems().isEmpty)
         }
       }
+    }
+
+    @Test func `a lease that has ended is not renewed by its run, but by the next one`()
+      async throws
+    {
+      let namespace = Database.namespace()
+      let first = try await PostgresStore(Database.configuration(namespace))
+      let registration = first.bell.registration
+      try await first.writer.run { try registration.endLease($0) }
+      let renewal = try await first.writer.run { try registration.renew($0) }
+      #expect(renewal == .replaced)
+      await first.close()
+      let next = try await PostgresStore(Database.configuration(namespace))
+      #expect(try await next.renewLease())
+      await next.close()
     }
   }
 #endif

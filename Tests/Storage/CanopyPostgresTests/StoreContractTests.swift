@@ -34,6 +34,13 @@
       try await check.run()
     }
 
+    @Test(arguments: SharedJournalContract<PostgresNodes>.checks)
+    func `the journal of several nodes satisfies the contract`(
+      check: SharedCheck<PostgresNodes>
+    ) async throws {
+      try await check.run()
+    }
+
     @Test func `the accounts satisfy the contract`() async throws {
       try await withNodes(["a"]) { try await verifyContract(of: $0[0]) }
     }

@@ -146,7 +146,7 @@ struct ModuleTests {
       "Serving", "canopy",
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyEvents", "CanopyGateway",
-        "CanopyIdentity", "CanopyMetrics", "CanopyRules", "CanopyLineServer",
+        "CanopyIdentity", "CanopyMetrics", "CanopyPostgres", "CanopyRules", "CanopyLineServer",
         "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree", "CanopyWire",
         "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
@@ -168,8 +168,8 @@ struct ModuleTests {
       "Tools", "CanopyTesting",
       [
         "CanopyAccounts", "CanopyEngine", "CanopyIdentity", "CanopyLineServer", "CanopySession",
-        "CanopySocial", "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc",
-        "Logging", "NIOCore",
+        "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree", "CanopyWire", "Foundation",
+        "Glibc", "Logging", "Musl", "NIOCore",
         "NIOEmbedded", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Synchronization", "Testing",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
