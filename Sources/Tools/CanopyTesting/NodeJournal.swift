@@ -239,9 +239,10 @@ extension SharedMemory {
     await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         let isOver = state.withLock { state in
-          let heard = state.heard[node]
-          state.heard[node] = heard ?? state.last
-          if Task.isCancelled || heard ?? 0 > sequence { return true }
+          // A node that waits for the first time has heard of all commits before.
+          let heard = state.heard[node] ?? state.last
+          state.heard[node] = heard
+          if Task.isCancelled || heard > sequence { return true }
           state.listeners[node, default: []].append(continuation)
           return false
         }
