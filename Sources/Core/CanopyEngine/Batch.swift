@@ -33,8 +33,6 @@ struct Batch {
   /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then its user is not
   /// charged again.
   var isRepeat = false
-  /// The owner of the request that is carried out.
-  var owner = WriteOwner.server
   /// The mark of the last commit. The batch ends with it, so that all later commits are decided with it in force.
   private(set) var mark: CommitMark?
   /// The error with which every transaction is refused; nil in a batch that carries them out.
@@ -167,8 +165,7 @@ struct Batch {
       // Listeners may keep the change for long, and do not need the text.
       changes.append(
         Change(
-          commit: commit.withoutText, views: views, before: before.root, after: tree.root,
-          owner: owner))
+          commit: commit.withoutText, views: views, before: before.root, after: tree.root))
     }
   }
 
@@ -219,8 +216,6 @@ struct Change {
   let views: ConcernedViews
   let before: Node
   let after: Node
-  /// The owner of the request that made it.
-  var owner = WriteOwner.server
 }
 
 extension Commit {

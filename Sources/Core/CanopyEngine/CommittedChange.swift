@@ -40,17 +40,6 @@ public final class CommittedChange: Sendable {
     written = .assignments(change.commit.assignments)
   }
 
-  /// Creates the change between two versions of the tree.
-  ///
-  /// - Parameter locations: the locations that the commits between them wrote.
-  init(from before: Node, to snapshot: Snapshot, writing locations: Set<Location>) {
-    sequence = snapshot.sequence
-    self.before = before
-    after = snapshot.root
-    bytes = locations.count * CommittedChange.locationBytes
-    written = .locations(locations)
-  }
-
   /// Creates one change from several, which are successive for every view that they concern.
   ///
   /// - Precondition: there is at least one.

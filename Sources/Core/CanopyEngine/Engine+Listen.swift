@@ -26,9 +26,6 @@ extension Engine {
   ///   - denied: called once, on the engine's thread, when the listener may no longer listen. The closure of
   ///     its group may still be called for the others. Nil: the listener is never authorized again, and
   ///     can be given no authorization.
-  ///   - paused: called on the engine's thread, when the listener pauses because its authorization is late, and when it
-  ///     goes on. Nil: it does not pause, and the writer waits for its authorization. A listener that pauses needs a
-  ///     group, whose closure may still be called for the others.
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
   ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
   ///     `refusal`; then the listener is never called.
@@ -37,7 +34,6 @@ extension Engine {
     authorization: ListenAuthorization? = nil,
     _ listener: @escaping @Sendable (Notification) -> Void,
     denied: (@Sendable () -> Void)? = nil,
-    paused: (@Sendable (ListenPause) -> Void)? = nil,
     started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
   ) {
     // Between two commits, so that the listener misses none and gets none twice.
@@ -55,10 +51,8 @@ extension Engine {
         return refuse(.tooManyViews)
       }
       if let denied {
-        end(
-          authorizations.add(
-            id, authorization, verdict ?? ListenVerdict(isAllowed: true), in: snapshot, at: time,
-            .init(denied: denied, paused: paused)))
+        authorizations.add(
+          id, authorization, verdict ?? ListenVerdict(isAllowed: true), at: time, denied: denied)
       }
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
     }
@@ -115,13 +109,10 @@ extension Engine {
   private func reauthorizeForATurn() {
     assertOnThread()
     let start = watch.now
-    var verdicts = SharedVerdicts(snapshot, now())
-    var last = start
+    let (root, time) = (root, now())
+    var verdicts = SharedVerdicts(root, time)
     while var first = reauthorizations.takeFirst() {
       let isDone = first.step(authorizations, &verdicts) { end($0) }
-      let time = watch.now
-      reauthorizations.note(time - last, for: first)
-      last = time
       if isDone {
         // The listeners learn that they are denied before anyone learns that all are authorized.
         endNotifying()
@@ -129,55 +120,27 @@ extension Engine {
       } else {
         reauthorizations.putBack(first)
       }
-      if time - start >= Engine.authorizingMax { break }
+      if watch.now - start >= Engine.authorizingMax { break }
     }
     if reauthorizations.endTurn() { goOnReauthorizing() }
   }
 
-  /// The time after which a turn of authorizing listeners ends, and after which the listeners that the commits of a batch
-  /// concern pause.
+  /// The time after which a turn of authorizing listeners ends.
   private static let authorizingMax = Duration.milliseconds(1)
 
-  /// Authorizes the listeners that a change concerns again, and ends those that may no longer listen. When the time of
-  /// the batch is used up, the other listeners pause, and are authorized between later batches.
-  ///
-  /// - Parameter time: the time that the batch has taken for that.
-  private func reauthorize(_ change: Change, _ time: inout Duration) {
+  /// Authorizes the listeners of cases, and ends those that may no longer listen.
+  private func authorize(_ cases: [ListenAuthorizations.CaseID], _ root: Node, _ time: Int64) {
     assertOnThread()
-    let commit = change.commit
-    let cases = authorizations.takeCases(
-      concernedBy: commit.assignments, at: commit.time)
-    guard !cases.isEmpty else { return authorizations.noteMissed(commit) }
-    let start = watch.now
-    let before = time
-    let pause = PauseStart(sequence: commit.sequence, root: change.before)
-    let snapshot = Snapshot(root: change.after, sequence: commit.sequence)
-    var late: [ListenAuthorizations.CaseID] = []
-    for id in cases {
-      var decided = ListenAuthorizations.Decided()
-      let isLate = time >= Engine.authorizingMax
-      switch authorizations.pause(id, from: pause, isLate: isLate, &decided) {
-      case .paused: continue
-      case .pauses: late.append(id)
-      case .due:
-        decided = authorizations.authorize(id, in: snapshot, at: commit.time)
-        time = before + (watch.now - start)
-      }
-      end(decided)
-    }
-    authorizations.noteMissed(commit)
-    if !late.isEmpty { reauthorize(.paused(late[...], change.owner), {}) }
+    for id in cases { end(authorizations.authorize(id, root, time)) }
   }
 
-  /// Ends listeners that may no longer listen, and notifies others of their pauses.
+  /// Ends listeners that may no longer listen.
   ///
   /// Their event loops drop the events of a listener from now on. So most listeners of groups are removed in later
   /// turns: a commit may deny many at once.
-  private func end(_ decided: ListenAuthorizations.Decided) {
-    let left =
-      decided.denied.isEmpty
-      ? [] : listeners.remove(decided.denied, ofGroupsAtMost: Engine.removedAtOnceMax)
-    for notify in decided.notices { notify() }
+  private func end(_ denied: ListenAuthorizations.Denied) {
+    let left = listeners.remove(denied.ids, ofGroupsAtMost: Engine.removedAtOnceMax)
+    for notify in denied.notices { notify() }
     if !left.isEmpty { reauthorize(.removals(left[...], from: listeners), {}) }
   }
 
@@ -200,21 +163,16 @@ extension Engine {
   public var authorizationCounts: (authorizations: Int, places: Int) { authorizations.counts }
 
   /// Notifies listeners of commits, one commit after the other.
-  ///
-  /// - Returns: the time that authorizing listeners took, by the owners of the commits.
-  @discardableResult
-  func notify(_ changes: [Change]) -> [(owner: WriteOwner, time: Duration)] {
-    var used: [(owner: WriteOwner, time: Duration)] = []
-    var authorizing = Duration.zero
+  func notify(_ changes: [Change]) {
     var budget = configuration.notifyingCostMax
     var viewsLeft = Engine.notifiedViewsMax
     for change in changes {
       let assignments = change.commit.assignments
       if !authorizations.isIdle {
         // A commit may take the right to read from listeners that the next commit concerns.
-        let before = authorizing
-        reauthorize(change, &authorizing)
-        if authorizing > before { used.append((change.owner, authorizing - before)) }
+        let time = change.commit.time
+        authorize(
+          authorizations.takeCases(concernedBy: assignments, at: time), change.after, time)
       }
       if change.views.isEmpty { continue }
       let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)
@@ -229,7 +187,6 @@ extension Engine {
       for view in change.views.found { notify(view, of: change, committed, cost, &budget) }
     }
     endNotifying()
-    return used
   }
 
   /// Bytes of a commit that are compared in one step.

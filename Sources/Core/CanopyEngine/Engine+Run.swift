@@ -55,7 +55,6 @@ extension Engine {
   /// that have used less time have their turn first. If no other request had to wait, only a long request is charged.
   private func settle(_ writer: WriterState) {
     defer { writer.served.removeAll(keepingCapacity: true) }
-    writer.served += reauthorizations.takeUsed()
     guard
       writer.isInTurn || !writer.taken.isEmpty
         || writer.served.contains(where: { $0.time >= Engine.longTimeMin })
@@ -94,7 +93,6 @@ extension Engine {
       batch.mark == nil, let entry = writer.taken.popLast()
     {
       batch.isRepeat = writer.repeats > 0
-      batch.owner = entry.owner
       let isFinished = entry.request.run(in: &batch)
       batch.note(entry.request)
       if batch.isRepeat, isFinished { writer.repeats -= 1 }
@@ -176,7 +174,7 @@ extension Engine {
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
-    writer.served += notify(batch.changes)
+    notify(batch.changes)
     if shared != nil {
       if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
       endSequenceWaits()

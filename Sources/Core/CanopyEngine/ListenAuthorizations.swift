@@ -71,25 +71,17 @@ final class ListenAuthorizations: Sendable {
   /// The number of a case.
   typealias CaseID = Int
 
-  /// The listeners that may listen no longer, or that may go on after a pause.
-  struct Decided {
-    /// The listeners that may listen no longer.
-    var denied: [Int] = []
-    /// Notify all of them.
+  /// The listeners that may listen no longer.
+  struct Denied {
+    var ids: [Int] = []
+    /// Notify them.
     var notices: [@Sendable () -> Void] = []
-  }
-
-  /// The closures by which a listener learns of verdicts.
-  struct Notices {
-    var denied: @Sendable () -> Void
-    /// Nil if the listener cannot pause.
-    var paused: (@Sendable (ListenPause) -> Void)?
   }
 
   fileprivate struct Entry {
     /// The case of its authorization; nil if it has none.
     var caseID: CaseID?
-    let notices: Notices
+    var denied: @Sendable () -> Void
   }
 
   /// One authorization, with all listeners that have it.
@@ -97,8 +89,6 @@ final class ListenAuthorizations: Sendable {
     let authorization: ListenAuthorization
     var verdict: ListenVerdict
     var listeners: Set<Int> = []
-    /// The beginning of the pause of its listeners; nil if they do not pause.
-    var pause: PauseStart?
   }
 
   fileprivate struct State {
@@ -110,10 +100,6 @@ final class ListenAuthorizations: Sendable {
     /// The cases by the places that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
-    /// The number of cases whose listeners pause.
-    var pausedCount = 0
-    /// The commits since the first of these pauses.
-    var missed = MissedCommits()
   }
 
   private let state = Mutex(State())
@@ -134,47 +120,33 @@ final class ListenAuthorizations: Sendable {
   /// The number of different authorizations.
   var caseCount: Int { state.withLock { $0.cases.count } }
 
-  /// The number of authorizations whose listeners pause.
-  var pausedCount: Int { state.withLock { $0.pausedCount } }
-
-  /// Adds a listener that may listen. If other listeners with its authorization pause, their pause ends.
+  /// Adds a listener that may listen.
   ///
   /// - Parameters:
-  ///   - snapshot: the snapshot of the verdict, the current one.
   ///   - time: the time of the verdict.
-  ///   - notices: `denied` is called once, when it may no longer listen.
+  ///   - denied: called once, when it may no longer listen.
   func add(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict,
-    in snapshot: Snapshot, at time: Int64, _ notices: Notices
-  ) -> Decided {
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64,
+    denied: @escaping @Sendable () -> Void
+  ) {
     state.withLock { state in
-      var decided = Decided()
-      state.entries[id] = Entry(notices: notices)
-      state.join(id, authorization, verdict, in: snapshot, at: time, &decided)
-      return decided
+      state.entries[id] = Entry(denied: denied)
+      state.join(id, authorization, verdict, at: time)
     }
   }
 
-  /// Gives a listener another authorization; nil for none. If it pauses, its pause ends.
+  /// Gives a listener another authorization; nil for none.
   ///
   /// - Parameters:
   ///   - verdict: the verdict of that authorization, which allows it.
-  ///   - snapshot: the snapshot of the verdict, the current one.
   ///   - time: the time of the verdict.
   func set(
-    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict,
-    in snapshot: Snapshot, at time: Int64
-  ) -> Decided {
+    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict, at time: Int64
+  ) {
     state.withLock { state in
-      var decided = Decided()
-      guard let entry = state.entries[id] else { return decided }
-      if let caseID = entry.caseID, let pause = state.cases[caseID]?.pause {
-        let change = state.change(since: pause, in: snapshot)
-        if let paused = entry.notices.paused { decided.notices.append { paused(.ended(change)) } }
-      }
+      guard state.entries[id] != nil else { return }
       state.leave(id)
-      state.join(id, authorization, verdict, in: snapshot, at: time, &decided)
-      return decided
+      state.join(id, authorization, verdict, at: time)
     }
   }
 
@@ -187,11 +159,11 @@ final class ListenAuthorizations: Sendable {
   }
 
   /// Forgets a listener that may listen no longer.
-  func deny(_ id: Int) -> Decided {
+  func deny(_ id: Int) -> Denied {
     state.withLock { state in
       state.leave(id)
-      guard let entry = state.entries.removeValue(forKey: id) else { return Decided() }
-      return Decided(denied: [id], notices: [entry.notices.denied])
+      guard let entry = state.entries.removeValue(forKey: id) else { return Denied() }
+      return Denied(ids: [id], notices: [entry.denied])
     }
   }
 
@@ -203,7 +175,7 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases that a commit authorizes again. Call `pause` and `authorize` for each of them.
+  /// Returns the cases that a commit authorizes again. Call `authorize` for each of them.
   ///
   /// - Parameter time: the time of the commit.
   func takeCases(concernedBy assignments: [Assignment], at time: Int64) -> [CaseID] {
@@ -216,75 +188,28 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Authorizes the listeners of a case again, once for all of them. If they are denied, they are forgotten. If they
-  /// may listen and pause, their pause ends.
+  /// Authorizes the listeners of a case again, once for all of them. If they are denied, they are forgotten.
   ///
   /// - Returns: the listeners that may not go on, in the order in which they began.
-  func authorize(_ id: CaseID, in snapshot: Snapshot, at time: Int64) -> Decided {
+  func authorize(_ id: CaseID, _ root: Node, _ time: Int64) -> Denied {
     guard let authorization = state.withLock({ $0.cases[id]?.authorization }) else {
-      return Decided()
+      return Denied()
     }
-    let verdict = authorization.authorize(snapshot.root, time)
+    let verdict = authorization.authorize(root, time)
     return state.withLock { state in
-      var decided = Decided()
-      guard let found = state.cases[id] else { return decided }
+      guard let found = state.cases[id] else { return Denied() }
       guard verdict.isAllowed else {
         state.removeCase(id, found)
+        var denied = Denied()
         for listener in found.listeners.sorted() {
           guard let entry = state.entries.removeValue(forKey: listener) else { continue }
-          decided.denied.append(listener)
-          decided.notices.append(entry.notices.denied)
+          denied.ids.append(listener)
+          denied.notices.append(entry.denied)
         }
-        return decided
+        return denied
       }
-      state.endPause(of: id, in: snapshot, &decided)
       state.setVerdict(verdict, of: id, at: time)
-      return decided
-    }
-  }
-
-  // MARK: Pauses
-
-  /// The state of a case that a commit concerns.
-  enum Standing {
-    /// Its listeners pause already, and wait to be authorized.
-    case paused
-    /// Its listeners pause from now on. Call `authorize` between later commits.
-    case pauses
-    /// It is to be authorized now.
-    case due
-  }
-
-  /// Begins the pause of the listeners of a case that a commit concerns.
-  ///
-  /// - Parameters:
-  ///   - start: the commit.
-  ///   - isLate: whether the case is not authorized now, if its listeners can pause.
-  ///   - notices: gets the notices of the listeners.
-  func pause(_ id: CaseID, from start: PauseStart, isLate: Bool, _ decided: inout Decided)
-    -> Standing
-  {
-    state.withLock { state in
-      guard let found = state.cases[id] else { return .due }
-      if found.pause != nil { return .paused }
-      guard isLate else { return .due }
-      var notices: [@Sendable (ListenPause) -> Void] = []
-      for listener in found.listeners.sorted() {
-        guard let paused = state.entries[listener]?.notices.paused else { return .due }
-        notices.append(paused)
-      }
-      state.cases[id]?.pause = start
-      state.pausedCount += 1
-      decided.notices += notices.map { notice in { notice(.began) } }
-      return .pauses
-    }
-  }
-
-  /// Notes a commit for the listeners that pause.
-  func noteMissed(_ commit: Commit) {
-    state.withLock { state in
-      guard state.pausedCount > 0 else { return }
-      state.missed.note(commit.assignments, at: commit.sequence)
+      return Denied()
     }
   }
 }
@@ -292,42 +217,13 @@ final class ListenAuthorizations: Sendable {
 extension ListenAuthorizations.State {
   /// Adds a listener to the case of its authorization, with the latest verdict.
   fileprivate mutating func join(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict,
-    in snapshot: Snapshot, at time: Int64, _ decided: inout ListenAuthorizations.Decided
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64
   ) {
     guard let authorization else { return }
     let caseID = findOrAddCase(authorization)
-    // The verdict is that of the whole case.
-    endPause(of: caseID, in: snapshot, &decided)
     cases[caseID]?.listeners.insert(id)
     entries[id]?.caseID = caseID
     setVerdict(verdict, of: caseID, at: time)
-  }
-
-  /// Ends the pause of the listeners of a case, if they pause: they may go on.
-  fileprivate mutating func endPause(
-    of id: ListenAuthorizations.CaseID, in snapshot: Snapshot,
-    _ decided: inout ListenAuthorizations.Decided
-  ) {
-    guard let found = cases[id], let pause = found.pause else { return }
-    let change = change(since: pause, in: snapshot)
-    for listener in found.listeners.sorted() {
-      guard let paused = entries[listener]?.notices.paused else { continue }
-      decided.notices.append { paused(.ended(change)) }
-    }
-    cases[id]?.pause = nil
-    forgetPause()
-  }
-
-  /// Returns the commits since a pause began, as one change.
-  fileprivate func change(since pause: PauseStart, in snapshot: Snapshot) -> CommittedChange {
-    CommittedChange(
-      from: pause.root, to: snapshot, writing: missed.locations(since: pause.sequence))
-  }
-
-  private mutating func forgetPause() {
-    pausedCount -= 1
-    if pausedCount == 0 { missed = MissedCommits() }
   }
 
   private mutating func findOrAddCase(
@@ -353,7 +249,6 @@ extension ListenAuthorizations.State {
     _ id: ListenAuthorizations.CaseID, _ removed: ListenAuthorizations.Case
   ) {
     removeDependencies(of: id, removed.verdict)
-    if cases[id]?.pause != nil { forgetPause() }
     if let subject = removed.authorization.subject { subjects[subject] = nil }
     if let group = removed.authorization.group {
       groups[group]?.remove(id)

@@ -13,8 +13,6 @@ final class ReauthorizationQueue: Sendable {
     var waiting: Deque<Reauthorization> = []
     /// Whether a turn is queued or under way.
     var hasTurn = false
-    /// The time that was used for owners whose commits have paused listeners.
-    var used: [(owner: WriteOwner, time: Duration)] = []
   }
 
   private let state = Mutex(State())
@@ -46,27 +44,6 @@ final class ReauthorizationQueue: Sendable {
     }
   }
 
-  /// Notes the time that work took, which is charged to the owner of the commit that led to it.
-  func note(_ time: Duration, for work: Reauthorization) {
-    guard case .paused(_, let owner) = work.work else { return }
-    state.withLock { state in
-      if let (last, _) = state.used.last, last == owner {
-        state.used[state.used.count - 1].time += time
-      } else {
-        state.used.append((owner, time))
-      }
-    }
-  }
-
-  /// Removes and returns the noted times.
-  func takeUsed() -> [(owner: WriteOwner, time: Duration)] {
-    state.withLock { state in
-      guard !state.used.isEmpty else { return [] }
-      defer { state.used = [] }
-      return state.used
-    }
-  }
-
   /// Completes all work without authorizing anyone, because the engine is stopping.
   func endAll() {
     repeat {
@@ -85,8 +62,6 @@ struct Reauthorization: Sendable {
     case group(ObjectIdentifier?, after: @Sendable () -> Void)
     /// Repeats the authorizations of cases.
     case cases(ArraySlice<ListenAuthorizations.CaseID>)
-    /// Authorizes cases whose listeners pause, because of a commit of an owner.
-    case paused(ArraySlice<ListenAuthorizations.CaseID>, WriteOwner)
     /// Removes listeners that were denied, and that get no further notifications.
     case removals(ArraySlice<Int>, from: Listeners)
   }
@@ -102,16 +77,14 @@ struct Reauthorization: Sendable {
   /// - Returns: whether that was the last step.
   mutating func step(
     _ authorizations: ListenAuthorizations, _ verdicts: inout SharedVerdicts,
-    _ end: (ListenAuthorizations.Decided) -> Void
+    _ end: (ListenAuthorizations.Denied) -> Void
   ) -> Bool {
     switch work {
     case .changes(var left):
       guard let (id, authorization) = left.popFirst() else { return true }
       let verdict = verdicts.verdict(of: authorization)
       if verdict.isAllowed {
-        end(
-          authorizations.set(
-            authorization, of: id.number, verdict, in: verdicts.snapshot, at: verdicts.time))
+        authorizations.set(authorization, of: id.number, verdict, at: verdicts.time)
       } else {
         end(authorizations.deny(id.number))
       }
@@ -126,13 +99,8 @@ struct Reauthorization: Sendable {
       return cases.isEmpty
     case .cases(var left):
       guard let id = left.popFirst() else { return true }
-      end(authorizations.authorize(id, in: verdicts.snapshot, at: verdicts.time))
+      end(authorizations.authorize(id, verdicts.root, verdicts.time))
       work = .cases(left)
-      return left.isEmpty
-    case .paused(var left, let owner):
-      guard let id = left.popFirst() else { return true }
-      end(authorizations.authorize(id, in: verdicts.snapshot, at: verdicts.time))
-      work = .paused(left, owner)
       return left.isEmpty
     case .removals(let left, let listeners):
       for id in left.prefix(Reauthorization.removalsPerStep) { listeners.remove(id) }
@@ -150,25 +118,23 @@ struct Reauthorization: Sendable {
 
 /// The verdicts of one turn, each asked for once.
 struct SharedVerdicts {
-  let snapshot: Snapshot
+  let root: Node
   let time: Int64
   /// The authorization is kept, so that no other caller gets the identity of one that is gone.
   private var verdicts:
     [ListenAuthorization.Subject: (verdict: ListenVerdict, of: ListenAuthorization)] = [:]
 
-  init(_ snapshot: Snapshot, _ time: Int64) {
-    self.snapshot = snapshot
+  init(_ root: Node, _ time: Int64) {
+    self.root = root
     self.time = time
   }
 
   /// Returns the verdict of an authorization. A listener without one may listen.
   mutating func verdict(of authorization: ListenAuthorization?) -> ListenVerdict {
     guard let authorization else { return ListenVerdict(isAllowed: true) }
-    guard let subject = authorization.subject else {
-      return authorization.authorize(snapshot.root, time)
-    }
+    guard let subject = authorization.subject else { return authorization.authorize(root, time) }
     if let known = verdicts[subject] { return known.verdict }
-    let verdict = authorization.authorize(snapshot.root, time)
+    let verdict = authorization.authorize(root, time)
     verdicts[subject] = (verdict, authorization)
     return verdict
   }

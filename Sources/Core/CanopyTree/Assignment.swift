@@ -27,7 +27,7 @@ public struct Assignment: Sendable, Equatable {
 /// therefore journaled once, and is one node in memory again when the journal is read.
 public enum AssignmentCodec {
   /// The number of preceding values that each value is compared with.
-  static let window = 4
+  private static let window = 4
 
   /// Appends the assignments as JSON.
   ///
@@ -36,7 +36,6 @@ public enum AssignmentCodec {
   public static func encode(
     _ assignments: [Assignment], of write: Write? = nil, to output: inout JSONOutput
   ) {
-    var encoded = EncodedNodes(write?.encodedValues ?? [])
     var groups: [(value: Node, locations: [Location])] = []
     for assignment in assignments {
       let recent = groups.indices.suffix(window)
@@ -55,7 +54,7 @@ public enum AssignmentCodec {
         output.append(location: location)
       }
       output.append("],")
-      if encoded.withNext(group.value, { output.append($0) }) == nil {
+      if write?.encodedValues?.withText(of: group.value, { output.append($0) }) == nil {
         output.append(group.value, style: .export)
       }
       output.append(UInt8(ascii: "]"))

@@ -19,23 +19,47 @@ struct EncodedNode: Sendable {
   }
 }
 
-/// The encoded nodes of a write, which a codec takes in their order.
-struct EncodedNodes {
-  private var left: ArraySlice<EncodedNode>
+/// The encoded nodes of a write.
+struct EncodedNodes: Sendable {
+  /// The most nodes without an identity, such as strings, which are found one by one.
+  static let leavesMax = 16
 
-  init(_ nodes: [EncodedNode]) {
-    left = nodes[...]
+  private var branches: [ObjectIdentifier: EncodedNode] = [:]
+  private var leaves: [EncodedNode] = []
+
+  var count: Int { branches.count + leaves.count }
+
+  mutating func add(_ encoded: EncodedNode) {
+    if let identity = encoded.node.versionIdentity {
+      branches[identity] = encoded
+    } else if leaves.count < EncodedNodes.leavesMax {
+      leaves.append(encoded)
+    }
   }
 
-  /// Calls `body` with the text of a node if the next text is that of this node. Returns nil if it is not. O(1), and
-  /// O(bytes) for a string
-  @inline(__always)
-  mutating func withNext<R>(
-    _ node: Node, _ body: (UnsafeRawBufferPointer) -> R
-  ) -> R? {
-    guard let next = left.first, next.node.isIdentical(to: node) else { return nil }
-    left = left.dropFirst()
-    return next.bytes.withUnsafeBytes(body)
+  /// Calls `body` with the text of a node. Returns nil if the text is not known. O(1), and O(bytes) for a string.
+  func withText<R>(of node: Node, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
+    let found =
+      if let identity = node.versionIdentity {
+        branches[identity]
+      } else {
+        leaves.first { $0.node.isIdentical(to: node) }
+      }
+    return found.map { $0.bytes.withUnsafeBytes(body) }
+  }
+}
+
+extension Node {
+  /// The identity of a version of a branch, with or without indexes and a priority; nil for a leaf without a priority.
+  /// Nodes with the same identity are equal. Valid as long as the node is referenced.
+  fileprivate var versionIdentity: ObjectIdentifier? {
+    switch storage {
+    case .branch(let children): children.identity
+    case .packed(let packed): packed.identity
+    case .indexed(let box): box.children.identity
+    case .prioritized(let box): ObjectIdentifier(box)
+    default: nil
+    }
   }
 }
 
@@ -45,13 +69,9 @@ extension Write {
   public mutating func encodeValues(over bytesMax: Int) {
     var budget = bytesMax
     guard !assignments.allSatisfy({ $0.value.fits(budget: &budget) }) else { return }
-    var encoded: [EncodedNode] = []
+    var encoded = EncodedNodes()
     for item in items where item.value.serverValues.isEmpty && !item.value.node.isAbsent {
-      // The codec writes equal values next to each other once.
-      let isKnown = encoded.suffix(AssignmentCodec.window).contains {
-        $0.node.isIdentical(to: item.value.node)
-      }
-      if !isKnown, let node = EncodedNode(item.value.node) { encoded.append(node) }
+      if let node = EncodedNode(item.value.node) { encoded.add(node) }
     }
     encodedValues = encoded
   }

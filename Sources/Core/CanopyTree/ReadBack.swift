@@ -14,8 +14,7 @@ extension AssignmentCodec {
     _ bytes: UnsafeRawBufferPointer, as assignments: [Assignment], of write: Write? = nil
   ) -> Bool {
     var reader = JSONReader(bytes, limits: .none)
-    return reader.matches(assignments, EncodedNodes(write?.encodedValues ?? []))
-      && reader.peek() == nil
+    return reader.matches(assignments, write?.encodedValues) && reader.peek() == nil
   }
 
   /// Whether some bytes are the text of a value, with which `decode` gives an equal value. O(bytes)
@@ -50,9 +49,8 @@ extension BeforeImageCodec {
 extension JSONReader {
   /// Whether the next text is the encoding of these assignments, in the codec's groups.
   fileprivate mutating func matches(
-    _ assignments: [Assignment], _ encoded: EncodedNodes = EncodedNodes([])
+    _ assignments: [Assignment], _ encoded: EncodedNodes? = nil
   ) -> Bool {
-    var encoded = encoded
     for i in assignments.indices.dropFirst()
     where !assignments[i - 1].location.precedes(withoutOverlapping: assignments[i].location) {
       return false
@@ -75,7 +73,7 @@ extension JSONReader {
         last = index
       }
       guard skip("],") else { return false }
-      let isSame = encoded.withNext(value) { skip($0) } ?? matches(value, depth: 0)
+      let isSame = encoded?.withText(of: value) { skip($0) } ?? matches(value, depth: 0)
       guard isSame, skip("]") else { return false }
     }
     return skip("]")

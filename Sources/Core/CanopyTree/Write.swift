@@ -48,7 +48,7 @@ public struct Write: Sendable {
   private var serverValues: [Int: [LocatedServerValue]] = [:]
 
   /// The texts of large values: see `encodeValues`.
-  var encodedValues: [EncodedNode] = []
+  var encodedValues: EncodedNodes?
 
   /// The assignments with their server values.
   public var items: Items { Items(write: self) }
@@ -106,7 +106,7 @@ public struct Write: Sendable {
       }
     }
     guard !found.isEmpty else { return [] }
-    encodedValues = []
+    encodedValues = nil
     assignments = kept.map { Assignment($0.location, $0.value.node) }
     serverValues = [:]
     for (index, item) in kept.enumerated() where !item.value.serverValues.isEmpty {

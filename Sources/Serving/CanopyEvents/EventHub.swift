@@ -34,8 +34,6 @@ package final class EventHub: Sendable {
     var pending: Deque<LoopInbox.Event> = []
     /// The connections that wait until the events are sent.
     var waiters = HubWaiters()
-    /// The connections with subscriptions that pause.
-    var paused = PausedConnections()
     /// The turn under way.
     var turn: HubTurn?
     /// The turns in which the hub goes on.
@@ -103,8 +101,7 @@ package final class EventHub: Sendable {
       { [inbox] notification in
         inbox.collect(.notification(boundView, notification, notification.change))
       },
-      denied: subscription.isAuthorized ? deny : nil,
-      paused: { [self] pause in inbox.collect(.call { self.take(pause, bound.value.0) }) }
+      denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
       call { [self] in
         let view = boundView.value
@@ -154,35 +151,6 @@ package final class EventHub: Sendable {
     subscription.subscriber?.cancel(subscription.number, .permissionDenied)
   }
 
-  /// Begins or ends the pause of a subscription. After its pause it gets the commits of the pause as one change.
-  private func take(_ pause: ListenPause, _ subscription: HubSubscription) {
-    guard !subscription.hasEnded, let view = subscription.view,
-      let subscriber = subscription.subscriber
-    else { return }
-    switch pause {
-    case .began:
-      guard !subscription.isPaused else { return }
-      view.pause(subscription)
-      state.value.paused.add(subscriber)
-    case .ended(let change):
-      guard subscription.isPaused else { return }
-      view.resume(subscription)
-      let delivery = ViewDelivery(
-        [change.notification(for: view.listening)], to: [subscription], isMixed: false, of: view)
-      if state.value.delivery == nil { state.value.delivery = delivery } else { delivery.finish() }
-      endPause(of: subscriber)
-    }
-  }
-
-  /// Notes that a subscription of a connection no longer pauses. After the last one, requests that wait for it go on
-  /// when the events are sent.
-  private func endPause(of subscriber: any Subscriber) {
-    let waiters = state.value.paused.remove(subscriber)
-    guard !waiters.isEmpty else { return }
-    for waiter in waiters { state.value.waiters.add(waiter) }
-    goOnLater()
-  }
-
   /// Calls a closure on the loop, in order with the events.
   private func call(_ body: @escaping @Sendable () -> Void) {
     // An engine that is stopping calls back on the caller's thread, and has no more events.
@@ -227,23 +195,10 @@ package final class EventHub: Sendable {
     return state.value.goesOnLater || state.value.isComputing ? false : takeTurn()
   }
 
-  /// Sends the events in the inbox, as `drain` does.
-  ///
-  /// - Returns: whether all events are sent that the connection gets. If not, it must `wait`.
-  package func drain(for subscriber: any Subscriber) -> Bool {
-    drain() && !state.value.paused.contains(subscriber)
-  }
-
-  /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a caller for
-  /// which `drain` has returned false.
+  /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
+  /// for which `drain` has returned false.
   package func wait(_ body: @escaping (Snapshot) -> Void) {
     state.value.waiters.add(body)
-  }
-
-  /// Calls a closure when all events are sent that are in the inbox now, and those of the subscriptions of the connection
-  /// that pause, with the snapshot after them. For a connection for which `drain` has returned false.
-  package func wait(for subscriber: any Subscriber, _ body: @escaping (Snapshot) -> Void) {
-    if !state.value.paused.wait(subscriber, body) { wait(body) }
   }
 
   /// Sends events until there are none, or the turn is over. Returns whether there are none.
@@ -379,11 +334,9 @@ package final class EventHub: Sendable {
   package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
-    let wasPaused = subscription.isPaused
     subscription.hasEnded = true
     drop(subscription)
     view?.remove(subscription)
-    if wasPaused, let subscriber = subscription.subscriber { endPause(of: subscriber) }
     subscription.subscriber = nil
     subscription.view = nil
     if let view { removeIfUnused(view) }

@@ -30,8 +30,6 @@ package final class HubSubscription {
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false
   package internal(set) var listener: ListenerID?
-  /// Whether it gets no events, because its authorization is late.
-  package internal(set) var isPaused = false
   var view: LocalView?
   var index = 0
 

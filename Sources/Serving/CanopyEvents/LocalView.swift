@@ -15,8 +15,6 @@ package final class LocalView {
   private let wholeBytesMax: Int
   /// Subscriptions that wait for the engine to begin.
   package var starting = 0
-  /// Subscriptions that get no events, because their authorizations are late.
-  private var paused = 0
   private var subscriptions: [HubSubscription] = []
   /// The number of subscriptions of each protocol.
   private var formats: [EventFormat: Int] = [:]
@@ -30,7 +28,7 @@ package final class LocalView {
 
   package var count: Int { subscriptions.count }
 
-  package var isUnused: Bool { starting == 0 && paused == 0 && subscriptions.isEmpty }
+  package var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
 
   package func add(_ subscription: HubSubscription) {
     subscription.view = self
@@ -39,25 +37,7 @@ package final class LocalView {
     formats[subscription.format, default: 0] += 1
   }
 
-  /// Stops the events of a subscription. It stays in the view.
-  func pause(_ subscription: HubSubscription) {
-    remove(subscription)
-    subscription.isPaused = true
-    paused += 1
-  }
-
-  /// Lets a subscription get events again.
-  func resume(_ subscription: HubSubscription) {
-    remove(subscription)
-    add(subscription)
-  }
-
   package func remove(_ subscription: HubSubscription) {
-    if subscription.isPaused {
-      subscription.isPaused = false
-      paused -= 1
-      return
-    }
     let index = subscription.index
     guard subscriptions.indices.contains(index), subscriptions[index] === subscription else {
       return

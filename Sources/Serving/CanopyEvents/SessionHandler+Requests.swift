@@ -103,9 +103,7 @@ extension SessionHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     services.inbox.release()
-    if !subscribers.isEmpty, !services.hub.drain(for: self) {
-      return readAfterEvents(request, slot)
-    }
+    if !subscribers.isEmpty, !services.hub.drain() { return readAfterEvents(request, slot) }
     read(context, request, slot, in: services.inbox.snapshot.root)
   }
 
@@ -133,8 +131,8 @@ extension SessionHandler {
 
   /// Calls a closure with the root of the present tree, when the events that led to it are sent.
   private func takeRoot(_ body: @escaping (Node) -> Void) {
-    guard subscribers.isEmpty || services.hub.drain(for: self) else {
-      return services.hub.wait(for: self) { body($0.root) }
+    guard subscribers.isEmpty || services.hub.drain() else {
+      return services.hub.wait { body($0.root) }
     }
     body(services.inbox.snapshot.root)
     services.inbox.release()
@@ -144,7 +142,7 @@ extension SessionHandler {
   /// has ended. Until then the connection begins no request and sends no reply.
   package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
     session.beginWaitingForEvents()
-    services.hub.wait(for: self) { [self] snapshot in
+    services.hub.wait { [self] snapshot in
       session.endWaitingForEvents()
       guard session.isOpen, let context else { return }
       body(context, snapshot)

@@ -134,7 +134,7 @@ open class SessionHandler {
       services.inbox.release()
     }
     // The events that led to the snapshot go out first.
-    let isCurrent = subscribers.isEmpty || services.hub.drain(for: self)
+    let isCurrent = subscribers.isEmpty || services.hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
       if let measurement { services.metrics.end(measurement) }
       return
@@ -330,7 +330,7 @@ open class SessionHandler {
       case .send(let reply):
         // No reply overtakes the events before it.
         if clientProtocol?.mustFollowEvents(reply) == true, !subscribers.isEmpty,
-          !services.hub.drain(for: self)
+          !services.hub.drain()
         {
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)

@@ -109,7 +109,7 @@ extension RealtimeHandler {
     // The other listeners get their events up to a snapshot, and this one begins with that snapshot. So the client never
     // gets a value that is older than one that it has got already.
     resumptions[number] = nil
-    if shared.hub.drain(for: self) {
+    if shared.hub.drain() {
       receive(number, measured, in: shared.inbox.snapshot)
       advance(context)
     } else {
