@@ -21,7 +21,7 @@ extension AccountService {
   /// The profile is in another store, so one transaction cannot create both. First the account is inserted as pending,
   /// which reserves the e-mail address. Then `claim` creates the profile. Then the account is activated. If `claim`
   /// throws, the account is removed. A crash in between, or an ``UncertainClaim``, leaves a pending account, which
-  /// ``recoverPending(isClaimed:)`` resolves.
+  /// ``recoverPending(createdBefore:isClaimed:)`` resolves.
   ///
   /// Costs one hash, even if the address is taken.
   ///
