@@ -2,7 +2,7 @@
 ///
 /// A server with one node keeps them in files of its data folder instead.
 public protocol SecretStore: Sendable {
-  /// Returns a secret; nil if there is none with the name.
+  /// Returns the secret with a name, or nil if the store has no such secret.
   func secret(_ name: String) async throws -> [UInt8]?
 
   /// Stores a secret, unless there is one with the name.

@@ -164,8 +164,7 @@ struct Batch {
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
       // Listeners may keep the change for long, and do not need the text.
       changes.append(
-        Change(
-          commit: commit.withoutText, views: views, before: before.root, after: tree.root))
+        Change(commit: commit.withoutText, views: views, before: before.root, after: tree.root))
     }
   }
 

@@ -27,6 +27,16 @@ extension Channel {
     triggerUserOutboundEvent(CutOff(), promise: nil)
     close(promise: nil)
   }
+
+  /// Closes the connection at once because the server is short of memory, and logs that. Nothing happens if the
+  /// connection has ended.
+  package func cutOffForMemory(_ logger: Logger) {
+    guard isActive else { return }
+    logger.notice(
+      "a connection was cut off because the server is short of memory",
+      metadata: ["from": "\(remoteAddress?.ipAddress ?? "local")"])
+    cutOff()
+  }
 }
 
 extension ChannelHandlerContext {
@@ -50,12 +60,6 @@ extension MemoryBudget {
 
   /// Opens a share of a connection that is cut off if it holds the most.
   package func open(of channel: any Channel, _ logger: Logger) -> Share {
-    open(on: channel.eventLoop) {
-      guard channel.isActive else { return }
-      logger.notice(
-        "a connection was cut off because the server is short of memory",
-        metadata: ["from": "\(channel.remoteAddress?.ipAddress ?? "local")"])
-      channel.cutOff()
-    }
+    open(on: channel.eventLoop) { channel.cutOffForMemory(logger) }
   }
 }

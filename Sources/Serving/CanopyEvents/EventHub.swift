@@ -62,7 +62,7 @@ package final class EventHub: Sendable {
   ///   - limits: the bounds on events.
   ///   - now: the clock by which turns end.
   ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
-  ///   - beside: runs a closure on another thread. Returns false, without running it, if there is none.
+  ///   - beside: starts a thread that runs a closure. Returns false, and does not run it, if no thread can be started.
   package init(
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },

@@ -118,7 +118,7 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
   }
 
   package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    // Such as the end of the input, which follows the bytes before it.
+    // The event may be the end of the input. It is handed on after the bytes that came before it.
     if kept.readableBytes > 0 { return events.append(event) }
     context.fireUserInboundEventTriggered(event)
   }

@@ -101,7 +101,7 @@ final class ViewDelivery {
     while step() != nil {}
   }
 
-  /// The notification whose events are encoded in the next step; nil if there is none.
+  /// The notification whose events the next step encodes, or nil if the next step encodes none.
   var nextEncoded: Notification? {
     guard parts.isEmpty, run.subscriptions.contains(where: { !$0.hasEnded }) else { return nil }
     return run.notifications.first

@@ -149,7 +149,8 @@ final class RequestInput: ChannelDuplexHandler {
     return slice.map { ByteBuffer($0.readableBytesView) }
   }
 
-  /// Returns the number of bytes to the end of the first head: to its empty line. All bytes if there is none.
+  /// Returns the number of bytes of the first head with the empty line that ends it. Without such a line, returns the
+  /// number of all bytes.
   private static func headEnd(_ bytes: ByteBufferView) -> Int {
     var rest = bytes
     while let feed = rest.firstIndex(of: UInt8(ascii: "\n")) {

@@ -111,7 +111,8 @@ final class UnfinishedFrames: ChannelInboundHandler {
       if capacity >= MemoryBudget.reportBytes {
         if share == nil { share = memory.open(of: context.channel, logger) }
         guard share?.admit(capacity + fragmentBytes) == true else {
-          end(context)
+          drop()
+          context.channel.cutOffForMemory(logger)
           return false
         }
       }
@@ -120,15 +121,6 @@ final class UnfinishedFrames: ChannelInboundHandler {
     // A copy, so that the buffer of a read is not kept as well.
     if var part = buffer.readSlice(length: count) { kept.writeBuffer(&part) }
     return true
-  }
-
-  private func end(_ context: ChannelHandlerContext) {
-    drop()
-    guard context.channel.isActive else { return }
-    logger.notice(
-      "a connection was cut off because the server is short of memory",
-      metadata: ["from": "\(context.channel.remoteAddress?.ipAddress ?? "local")"])
-    context.channel.cutOff()
   }
 
   func channelInactive(context: ChannelHandlerContext) {

@@ -60,31 +60,25 @@ struct CompareAndSet: Sendable {
 extension Operations {
   /// Carries out CAS.
   ///
+  /// - Parameters:
+  ///   - request: the write that follows the comparison.
+  ///   - isCheckedEarly: whether a large write is refused at once if the rules deny it whatever the data is.
   /// - Throws: `TreeError` when the value cannot be written.
   func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
-    _ context: WriteContext
+    _ location: Location, _ etag: String, _ request: TreeWrite, once origin: WriteOrigin?,
+    isCheckedEarly: Bool = false, _ context: WriteContext
   ) throws {
-    guard Operations.isLarge(value) else {
+    let begin: @Sendable (Write) -> Void = { [self] write in
       let request = CompareAndSet(
-        location: location, etag: etag, write: try Write.set(location, value), context: context,
-        origin: origin)
-      return submit(request, nil, round: 1)
+        location: location, etag: etag, write: write, context: context, origin: origin)
+      submit(request, nil, round: 1)
     }
-    Task { [self] in
-      do {
-        let write = try await beside(context.turns) {
-          var write = try Write.set(location, value)
-          write.encodeValues(over: Operations.encodedAtOnceMax)
-          return write
-        }
-        let request = CompareAndSet(
-          location: location, etag: etag, write: write, context: context, origin: origin)
-        submit(request, nil, round: 1)
-      } catch {
-        context.completion(.failure(wireError(error)))
-      }
+    guard !request.takesLongToMake else {
+      return makeBeside(request, context, isCheckedEarly: isCheckedEarly, then: begin)
     }
+    let write = try request.made()
+    if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
+    begin(write)
   }
 
   /// Carries out an UPDATE if the value at its path has an ETag.
@@ -99,20 +93,11 @@ extension Operations {
   ) {
     do {
       try checkUpdate(changes.count, by: identity)
-      let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      // First, because it costs least.
-      try checkDerivation(write, as: identity)
       let context = WriteContext(
         identity: identity, owner: identity.owner(at: address, turns), turns: turns,
-        completion: completion
-      )
-      let request = CompareAndSet(
-        location: Location(path), etag: etag, write: write, context: context, origin: nil)
-      if isMadeBeside(write.assignments.count, as: identity) {
-        return checkBeside(write, context) { [self] in submit(request, nil, round: 1) }
-      }
-      try checkEarlyAndBriefly(write, as: identity)
-      submit(request, nil, round: 1)
+        completion: completion)
+      try compareAndSet(
+        Location(path), etag, .update(path, changes), once: nil, isCheckedEarly: true, context)
     } catch {
       completion(.failure(wireError(error)))
     }
@@ -124,16 +109,15 @@ extension Operations {
   public func runsAlone(_ request: Request) -> Bool {
     switch request {
     case .write(.tree(let write)), .write(.once(_, let write)):
-      switch write {
-      case .set: hasLargeValues(write)
-      case .compareAndSet(let location, _, _):
-        !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax) || hasLargeValues(write)
-      case .update(_, let changes):
-        changes.count > Operations.locationsCheckedAtOnceMax || hasLargeValues(write)
-      }
-    case .write(.push(_, let value)): Operations.isLarge(value)
+      write.takesLongToMake || comparesLargeValue(write)
+    case .write(.push(let path, let value)): TreeWrite.set(Location(path), value).takesLongToMake
     case .read, .write(.blog), .account, .listen, .connection, .administration: false
     }
+  }
+
+  private func comparesLargeValue(_ write: TreeWrite) -> Bool {
+    guard case .compareAndSet(let location, _, _) = write else { return false }
+    return !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax)
   }
 
   private func submit(

@@ -66,8 +66,10 @@ extension Operations {
   /// Refuses a large write that a few steps of the rules deny whatever the data is, before it takes time of the writer.
   /// If the rules take more steps, the writer decides: the write must not be overtaken by later ones of its connection.
   ///
-  /// - Throws: `WireError.denied`.
+  /// - Throws: `WireError.denied`, or `tooLarge` as `checkDerivation` does.
   func checkEarlyAndBriefly(_ write: Write, as identity: Identity) throws(WireError) {
+    // First, because it costs least.
+    try checkDerivation(write, as: identity)
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
     let isDenied = rules.current.rules.denies(
       write.assignments, as: caller, stepsMax: Operations.ruleStepsAtOnceMax)
@@ -76,38 +78,12 @@ extension Operations {
 
   /// Refuses a large write that the rules deny whatever the data is, before it takes time of the writer.
   ///
-  /// - Throws: `WireError.denied`.
+  /// - Throws: `WireError.denied`, or `tooLarge` as `checkDerivation` does.
   func checkEarly(_ write: Write, as identity: Identity) throws(WireError) {
+    // First, because it costs least.
+    try checkDerivation(write, as: identity)
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
     if rules.current.rules.denies(write.assignments, before: nil, as: caller) { throw .denied }
-  }
-
-  /// The most locations of an UPDATE that is made, and whose rules are evaluated, on the caller's thread: about half a
-  /// millisecond.
-  static let locationsCheckedAtOnceMax = 64
-
-  /// Whether an UPDATE takes long to make and to check early, and is to be made on another thread.
-  func isMadeBeside(_ count: Int, as identity: Identity) -> Bool {
-    guard count > Operations.locationsCheckedAtOnceMax else { return false }
-    if case .administrator = identity { return false }
-    return true
-  }
-
-  /// Makes the early check of a write on another thread, in the turn of its connection. Meanwhile no later request of
-  /// the connection may begin: see `runsAlone`.
-  ///
-  /// - Parameter submit: called unless the write is refused.
-  func checkBeside(
-    _ write: Write, _ context: WriteContext, then submit: @escaping @Sendable () -> Void
-  ) {
-    Task { [self] in
-      do {
-        try await beside(context.turns) { [self] in try checkEarly(write, as: context.identity) }
-        submit()
-      } catch {
-        context.completion(.failure(wireError(error)))
-      }
-    }
   }
 
   /// Checks the number of locations of a write from which the blog derives data, unless the administrator writes.

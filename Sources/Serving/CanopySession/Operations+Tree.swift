@@ -7,41 +7,17 @@ internal import Synchronization
 
 /// Direct writes of the tree, which the rules authorize when they are made.
 extension Operations {
-  func submit(_ write: TreeWrite, once origin: WriteOrigin?, _ context: WriteContext) throws {
-    switch write {
-    case .set(let location, let value):
-      if hasLargeValues(write) {
-        return makeBeside(once: origin, named: "SET", context) { try Write.set(location, value) }
-      }
-      try submit(Write.set(location, value), once: origin, named: "SET", context)
-    case .update(let path, let changes):
-      try checkUpdate(changes.count, by: context.identity)
-      if isMadeBeside(changes.count, as: context.identity) || hasLargeValues(write) {
-        return makeBeside(once: origin, named: "UPDATE", context) {
-          try Write.update(path, changes.map { ($0.location, $0.value) })
-        }
-      }
-      let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      try submit(write, once: origin, named: "UPDATE", context)
-    case .compareAndSet(let location, let etag, let value):
-      try compareAndSet(location, etag, value, once: origin, context)
-    }
-  }
-
-  /// The bytes of values that the writer encodes: about half a millisecond.
-  static let encodedAtOnceMax = 64 * 1024
-
-  /// Whether the values of a write take long to encode, and are to be encoded on another thread. O(1) for most writes
-  func hasLargeValues(_ write: TreeWrite) -> Bool {
-    switch write {
-    case .set(_, let value), .compareAndSet(_, _, let value): return Operations.isLarge(value)
+  func submit(_ request: TreeWrite, once origin: WriteOrigin?, _ context: WriteContext) throws {
+    switch request {
+    case .set:
+      try submit(request, once: origin, named: "SET", context)
     case .update(_, let changes):
-      var budget = Operations.encodedAtOnceMax
-      return !changes.allSatisfy { $0.value.node.fits(budget: &budget) }
+      try checkUpdate(changes.count, by: context.identity)
+      try submit(request, once: origin, named: "UPDATE", context)
+    case .compareAndSet(let location, let etag, _):
+      try compareAndSet(location, etag, request, once: origin, context)
     }
   }
-
-  static func isLarge(_ value: WriteValue) -> Bool { !value.node.fits(bytes: encodedAtOnceMax) }
 
   /// Checks the number of locations of an UPDATE.
   ///
@@ -55,41 +31,19 @@ extension Operations {
   }
 
   private func submit(
-    _ write: Write, once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext
-  ) throws(WireError) {
+    _ request: TreeWrite, once origin: WriteOrigin?, named name: StaticString,
+    _ context: WriteContext
+  ) throws {
     // A write that may be sent again was perhaps made before the rules denied it: the engine must look first.
-    if origin == nil {
-      // First, because it costs least.
-      try checkDerivation(write, as: context.identity)
-      try checkEarlyAndBriefly(write, as: context.identity)
-    }
-    enqueue(write, once: origin, named: name, context)
-  }
-
-  /// Makes a write of many locations or large values on another thread, in the turn of its connection, with its early
-  /// check. Making it walks through all values, and so does freeing them if the write is denied. Meanwhile no later
-  /// request of the connection may begin: see `runsAlone`.
-  private func makeBeside(
-    once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext,
-    _ make: @escaping @Sendable () throws -> Write
-  ) {
-    Task { [self] in
-      do {
-        let write = try await beside(context.turns) { [self] in
-          var write = try make()
-          if origin == nil {
-            // First, because it costs least.
-            try checkDerivation(write, as: context.identity)
-            try checkEarly(write, as: context.identity)
-          }
-          write.encodeValues(over: Operations.encodedAtOnceMax)
-          return write
-        }
-        enqueue(write, once: origin, named: name, context)
-      } catch {
-        context.completion(.failure(wireError(error)))
+    let isCheckedEarly = origin == nil
+    guard !request.takesLongToMake else {
+      return makeBeside(request, context, isCheckedEarly: isCheckedEarly) { [self] in
+        enqueue($0, once: origin, named: name, context)
       }
     }
+    let write = try request.made()
+    if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
+    enqueue(write, once: origin, named: name, context)
   }
 
   private func enqueue(
@@ -105,21 +59,13 @@ extension Operations {
   func push(_ path: Path, _ value: WriteValue, _ context: WriteContext) throws {
     // Checked before a key is made, so that an error does not depend on the tree. The key is replaced.
     let location = Location(path.child(Key(index: 0)))
-    guard Operations.isLarge(value) else {
-      return enqueue(try Write.set(location, value), below: path, context)
-    }
-    Task { [self] in
-      do {
-        let write = try await beside(context.turns) {
-          var write = try Write.set(location, value)
-          write.encodeValues(over: Operations.encodedAtOnceMax)
-          return write
-        }
-        enqueue(write, below: path, context)
-      } catch {
-        context.completion(.failure(wireError(error)))
+    let request = TreeWrite.set(location, value)
+    guard !request.takesLongToMake else {
+      return makeBeside(request, context, isCheckedEarly: false) { [self] in
+        enqueue($0, below: path, context)
       }
     }
+    enqueue(try request.made(), below: path, context)
   }
 
   private func enqueue(_ write: Write, below path: Path, _ context: WriteContext) {

@@ -76,17 +76,23 @@ struct NamespaceCopy {
       }
       Output.progress("\(name): \(contents.accounts) accounts")
     }
-    var login = try await source.latestDeletedLogin()
-    var deleted: String?
+    // First, because there may be no deleted accounts to write it with.
+    try await copy.insertDeleted([], latestLogin: try await source.latestDeletedLogin())
+    try await forEachPageOfDeleted(in: source) { page in
+      try await copy.insertDeleted(page, latestLogin: nil)
+      contents.deletedAccounts += page.count
+    }
+  }
+
+  private func forEachPageOfDeleted(
+    in store: any ServerStore, _ body: ([DeletedAccount]) async throws -> Void
+  ) async throws {
+    var after: String?
     while true {
-      let accounts = try await source.deletedAccounts(after: deleted, limit: Self.page)
-      if !accounts.isEmpty || login != nil {
-        try await copy.insertDeleted(accounts, latestLogin: login)
-      }
-      login = nil
-      contents.deletedAccounts += accounts.count
-      guard let last = accounts.last else { break }
-      deleted = last.uid
+      let accounts = try await store.deletedAccounts(after: after, limit: Self.page)
+      guard let last = accounts.last else { return }
+      try await body(accounts)
+      after = last.uid
     }
   }
 
@@ -127,13 +133,7 @@ struct NamespaceCopy {
     found.clientWrites = state.clientWrites.count
     var after: String?
     while let last = try await count(copy, after: after, &found) { after = last }
-    var deleted: String?
-    while true {
-      let accounts = try await copy.deletedAccounts(after: deleted, limit: Self.page)
-      guard let last = accounts.last else { break }
-      found.deletedAccounts += accounts.count
-      deleted = last.uid
-    }
+    try await forEachPageOfDeleted(in: copy) { found.deletedAccounts += $0.count }
     found.disconnectWrites = try await copy.disconnectWriteIDs().count
     guard found == expected else {
       throw Failure(

@@ -168,10 +168,10 @@ struct Serve: AsyncParsableCommand {
         folder: settings.folder, store: settings.store, engine: engine,
         settings: settings.accounts, hasher: settings.hasher, metrics: metrics,
         logger: settings.logger)
+      settings.logger.info(
+        "the data folder is open",
+        metadata: ["folder": "\(settings.folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     }
-    settings.logger.info(
-      "the data folder is open",
-      metadata: ["folder": "\(settings.folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     settings.noteReduction()
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()

@@ -52,7 +52,7 @@ extension SQLiteStore {
   }
 
   /// Writes the rows of a fold, step by step.
-  private func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws {
+  func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws {
     var fold = whole
     var isDone = false
     while !isDone {

@@ -9,17 +9,8 @@ internal import GRDB
 extension SQLiteStore: MovableJournal, MovableAccountStore {
   /// Writes the leaves in steps, then the numbers of the journal in one transaction. The rules are in a file of the folder.
   public func begin(with state: JournalState) async throws {
-    var fold = Fold(root: state.tree.root, locations: [Location(.root)])
-    var isDone = false
-    while !isDone {
-      (fold, isDone) = try await step { [fold] db, budget in
-        var fold = fold
-        var table = LeafTable(db)
-        let isDone = try fold.step(&table, &budget)
-        try table.finish()
-        return (fold, isDone)
-      }
-    }
+    // Nothing else uses the store, so there is no need to rest.
+    try await write(Fold(root: state.tree.root, locations: [Location(.root)]), resting: {})
     let (sequence, time, writes) = (state.sequence, state.lastTime, state.clientWrites)
     try await writeDurably { db, tail in
       var meta = try Meta.read(db)

@@ -26,7 +26,7 @@ final class FloodAttackers {
   }
 }
 
-/// Attacks a server until the process is killed: the other process of `flood`.
+/// Attacks a server until the process is killed, or its parent, which is `flood`, has ended.
 struct FloodAttack: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "flood-attack", abstract: "Attack a server until killed.", shouldDisplay: false)
@@ -40,8 +40,8 @@ struct FloodAttack: ParsableCommand {
   func run() throws {
     guard let flood = ([FloodKind.computing] + FloodKind.all).first(where: { $0.name == name })
     else { throw ValidationError("there is no flood \(name)") }
-    // Real attackers have their own machines, so these must not take the cores from the others. A thread of the lowest
-    // priority would still keep a core for some milliseconds from a thread that wakes up. An idle one gives it up at once.
+    // Real attackers have their own machines, so these must not take the cores from the others. Threads of the lowest
+    // priority made the honest client wait some milliseconds longer than threads of this policy do.
     var parameter = sched_param()
     guard sched_setscheduler(0, FloodAttack.idlePolicy, &parameter) == 0 else {
       throw BenchFailure("the attackers cannot stand back: errno \(errno)")
@@ -59,7 +59,9 @@ struct FloodAttack: ParsableCommand {
       thread.stackSize = 256 * 1024
       thread.start()
     }
-    while true { Thread.sleep(forTimeInterval: 3600) }
+    // If the bench is killed, it cannot end its attackers.
+    let parent = getppid()
+    while getppid() == parent { Thread.sleep(forTimeInterval: 0.5) }
   }
 }
 

@@ -6,7 +6,7 @@
 
   /// A database of its own for a test, on the server that `Scripts/postgres-test` starts.
   struct TestDatabase {
-    /// The URL of the server's first database; nil if there is none.
+    /// The URL of the first database of the server, or nil if no server was started.
     static let base = ProcessInfo.processInfo.environment["CANOPY_POSTGRES_URL"]
     static let isMissing: Comment = "Scripts/postgres-test starts a database for these tests"
 

@@ -45,11 +45,11 @@ import Testing
       }
     }
     let codes = ReplyCodes()
-    try submit(invalid(Operations.locationsCheckedAtOnceMax), as: .anonymous, parts, codes)
+    try submit(invalid(Operations.locationsMadeAtOnceMax), as: .anonymous, parts, codes)
     #expect(codes.all == [.invalidData])
-    try submit(invalid(Operations.locationsCheckedAtOnceMax + 1), as: .anonymous, parts, codes)
+    try submit(invalid(Operations.locationsMadeAtOnceMax + 1), as: .anonymous, parts, codes)
     try submit(
-      "ONCE drawn-at-random-1 1 0 " + invalid(Operations.locationsCheckedAtOnceMax + 1),
+      "ONCE drawn-at-random-1 1 0 " + invalid(Operations.locationsMadeAtOnceMax + 1),
       as: .anonymous, parts, codes)
     #expect(codes.all == [.invalidData])
     mayEnd.signal()
@@ -82,7 +82,8 @@ import Testing
     let codes = ReplyCodes()
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await parts.run() }
-      for line in lines(Operations.encodedAtOnceMax - 100) + lines(Operations.encodedAtOnceMax) {
+      let bytesMax = Operations.bytesEncodedAtOnceMax
+      for line in lines(bytesMax - 100) + lines(bytesMax) {
         try? submit(line, as: .administrator, parts, codes)
       }
       while codes.all.count < 5 { await Task.yield() }
@@ -97,7 +98,7 @@ import Testing
     #expect(codes.all.allSatisfy { $0 == nil })
     #expect(parts.engine.root.child("n").childCount == 6)
     for (bytes, isAlone) in [
-      (Operations.encodedAtOnceMax - 100, false), (Operations.encodedAtOnceMax, true),
+      (Operations.bytesEncodedAtOnceMax - 100, false), (Operations.bytesEncodedAtOnceMax, true),
     ] {
       for line in lines(bytes) where !line.hasPrefix("CAS") {
         let request = try Array(line.utf8).withUnsafeBytes {

@@ -52,7 +52,7 @@ import Testing
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let client = try await server.connect()
-      let count = Operations.locationsCheckedAtOnceMax + extra
+      let count = Operations.locationsMadeAtOnceMax + extra
       func update(_ path: String, _ value: Int) -> String {
         let members = (0..<count).map { "\"a\($0)\":\(value)" }
         return "UPDATE \(path) {\(members.joined(separator: ","))}\n"
