@@ -2,6 +2,7 @@
 
 import re
 
+from browser import OUTAGE, logs
 from console_page import Console, token
 
 EDITOR = ".editor textarea"
@@ -161,6 +162,7 @@ def check_a_connection_is_shown_and_ended(stage):
     console.ask("REMOVE", "/operator")
 
 
+@logs(*OUTAGE)
 def check_the_console_goes_on_after_the_server_was_killed(stage):
     console = Console(stage, "data")
     console.row("/posts")
