@@ -12,6 +12,7 @@ import time
 import traceback
 
 import blog_actions
+import blog_failures
 import blog_live
 import blog_page
 import blog_views
@@ -67,7 +68,8 @@ def main():
         pass
     stage = Stage(options)
     results = {"ok": 0, "not measured": 0, "FAILED": 0}
-    for module in (blog_views, blog_actions, blog_writing, blog_live, blog_page, console_login, console_data,
+    for module in (blog_views, blog_actions, blog_writing, blog_failures, blog_live,
+                   blog_page, console_login, console_data,
                    console_operations, console_hostile, console_looks, pictures):
         for name, check in list(vars(module).items()):
             words = name.removeprefix("check_").replace("_", " ")
