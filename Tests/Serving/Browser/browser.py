@@ -100,8 +100,9 @@ class Browser:
             except StaleElementReferenceException:
                 pass
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds} s: {what}\n  the page shows: "
-                                     + str(self.text("main"))[:600])
+                text = str(self.text("main"))
+                shown = text if len(text) <= 900 else f"{text[:600]} […] {text[-300:]}"
+                raise AssertionError(f"not within {seconds} s: {what}\n  the page shows: {shown}")
             time.sleep(0.02)
 
     def find(self, selector, text=None):

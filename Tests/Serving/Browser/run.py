@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 
+import announcements
 import blog_actions
 import blog_failures
 import blog_live
@@ -22,6 +23,7 @@ import console_hostile
 import console_login
 import console_looks
 import console_operations
+import event_source
 import pictures
 from browser import Browser
 from load import NotMeasured
@@ -69,7 +71,7 @@ def main():
     stage = Stage(options)
     results = {"ok": 0, "not measured": 0, "FAILED": 0}
     for module in (blog_views, blog_actions, blog_writing, blog_failures, blog_live,
-                   blog_page, console_login, console_data,
+                   announcements, event_source, blog_page, console_login, console_data,
                    console_operations, console_hostile, console_looks, pictures):
         for name, check in list(vars(module).items()):
             words = name.removeprefix("check_").replace("_", " ")
