@@ -61,10 +61,9 @@ struct HTTPAnswer {
   /// Creates the response for an error of the server.
   static func failure(_ error: WireError) -> HTTPAnswer {
     switch error.code {
-    // The words of the original for a refusal of the rules, which has no reason, and of this server for the others, such
-    // as a user name that is taken.
-    case .permissionDenied where error.sentence.isEmpty || error == .denied:
-      .failure(.unauthorized, "Permission denied")
+    // A refusal by the rules has no reason, and gets the words of the original. Another one says why: a user name is
+    // taken, for example.
+    case .permissionDenied where error == .denied: .failure(.unauthorized, "Permission denied")
     case .permissionDenied: .failure(.unauthorized, error.sentence)
     case .unauthenticated: .failure(.unauthorized, error.sentence)
     case .badRequest, .unknownVerb, .invalidPath, .invalidData, .invalidQuery:

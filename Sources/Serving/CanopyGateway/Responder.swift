@@ -144,7 +144,7 @@ struct Responder: Sendable {
         try refuseForeignPage(parsed)
         if try isUncreated(target) {
           guard case .administrator = try await identity(parsed) else {
-            throw WireError(.permissionDenied, "")
+            throw WireError.denied
           }
         }
         return .answer(try await inNamespace(of: target).rules(parsed, &body, writer))

@@ -84,7 +84,7 @@ public final class RequestMetrics: Sendable {
   }
 }
 
-/// A number that one thread counts up, and any thread may read.
+/// A number that one thread counts up or sets, and any thread may read.
 private final class LoopCount: Sendable {
   private let count = Atomic<Int64>(0)
 

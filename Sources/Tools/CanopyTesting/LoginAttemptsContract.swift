@@ -39,7 +39,7 @@ public func verifyContract(of a: any LoginAttempts, and b: any LoginAttempts) as
   #expect(try #require(try await b.begin(ada, endless)) > 1_000_000 * hour)
   try await b.forget(ada)
 
-  // Of many attempts at once, the first ones are admitted.
+  // Twenty attempts begin at once. As many are admitted as may fail without a wait.
   let admitted = try await withThrowingTaskGroup(of: Bool.self) { group in
     for number in 0..<20 {
       group.addTask { try await (number % 2 == 0 ? a : b).begin(ada, waits) == nil }
