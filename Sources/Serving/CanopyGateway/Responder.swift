@@ -77,7 +77,7 @@ struct Responder: Sendable {
   func completed(
     _ answer: HTTPAnswer, of request: HTTPRequest, since start: Int64
   ) -> HTTPAnswer {
-    counters.count(request.method, answer.status, since: start)
+    counters.count(request.method, answer, since: start)
     var answer = answer
     let fields = request.headerFields
     if answer.isForAllOrigins, fields[.origin] != nil { answer.allowOrigins() }

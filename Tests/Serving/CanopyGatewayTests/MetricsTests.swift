@@ -38,6 +38,8 @@ import Testing
             #"canopy_requests_total{protocol="line",verb="ping"} 100"#,
             #"canopy_request_seconds_count{protocol="line",verb="ping"} 2"#,
             #"canopy_errors_total{protocol="line",code="PERMISSION_DENIED"} 1"#,
+            #"canopy_errors_total{protocol="http",code="PERMISSION_DENIED"} 1"#,
+            "# HELP canopy_errors_total Rejected requests by protocol and code.",
           ] {
             #expect(lines.contains(expected), "\(expected)")
           }

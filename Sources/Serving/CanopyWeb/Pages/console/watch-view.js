@@ -19,7 +19,7 @@ export function watchView(/** @type {Line} */ line) {
     ["Latency", duration, quantiles("canopy_request_seconds")],
     ["Latency of HTTP", duration, quantiles("canopy_http_request_seconds")],
     ["Refused requests", perSecond, {
-      ...rates("canopy_errors_total"), HTTP: rate("canopy_http_requests_total", "status", "[45].."),
+      ...rates("canopy_errors_total"), HTTP: rate("canopy_errors_total", "protocol", "http"),
     }],
     ["Connections", count, {
       line: sum("canopy_connections", "port", "line"), HTTP: sum("canopy_connections", "port", "http"),
