@@ -12,11 +12,14 @@ internal import Synchronization
 public final class CommittedChange: Sendable {
   /// The sequence number of the last commit.
   public let sequence: Int64
+  /// The time of the last commit, in milliseconds since 1970.
+  public let time: Int64
   /// An estimate of the bytes that the commits wrote and replaced. A merged change counts its locations only,
   /// as the values between the two versions are gone.
   public let bytes: Int
   private let before: Node
-  private let after: Node
+  /// The root of the tree after the commits.
+  public let after: Node
   private let written: Written
 
   private enum Written: Sendable {
@@ -34,6 +37,7 @@ public final class CommittedChange: Sendable {
   /// - Parameter bytes: an estimate of the bytes that the commit wrote and replaced.
   init(_ change: Change, bytes: Int) {
     sequence = change.commit.sequence
+    time = change.commit.time
     self.bytes = bytes
     before = change.before
     after = change.after
@@ -47,6 +51,7 @@ public final class CommittedChange: Sendable {
     precondition(!changes.isEmpty, "there is nothing to merge")
     assert(zip(changes, changes.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
     sequence = changes[changes.count - 1].sequence
+    time = changes[changes.count - 1].time
     before = changes[0].before
     after = changes[changes.count - 1].after
     var locations: Set<Location> = []

@@ -19,7 +19,8 @@ extension Engine {
   ///     loop cost one call.
   ///   - owner: the client network that the listener counts for; nil for none.
   ///   - authorization: decides whether the listener may listen: at the starting point, and again when a commit
-  ///     writes a place that the verdict depends on, before the listeners are notified of that commit. If the
+  ///     writes a place that the verdict depends on, before the listeners are notified of that commit. A group may
+  ///     instead check authorizations before it delivers events: see `ListenerGroup.checksAuthorizations`. If the
   ///     verdict depends on the time, any commit repeats it after a second. Nil: it may.
   ///   - listener: called on the engine's thread, so it must be brief. It may be called for a commit that
   ///     changed nothing for it; then the notification has no events. Asking for the events takes time.
@@ -52,7 +53,8 @@ extension Engine {
       }
       if let denied {
         authorizations.add(
-          id, authorization, verdict ?? ListenVerdict(isAllowed: true), at: time, denied: denied)
+          id, authorization, verdict ?? ListenVerdict(isAllowed: true), at: time,
+          isChecked: group?.checksAuthorizations ?? false, denied: denied)
       }
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
     }
@@ -74,7 +76,8 @@ extension Engine {
   }
 
   /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
-  /// Listeners that may no longer listen are notified of no commit that is proposed after `completion` was called.
+  /// Listeners that may no longer listen are notified of no commit that is proposed after `completion` was called. Those
+  /// of a group that checks authorizations get no events of commits after `change`.
   ///
   /// Many listeners are authorized in several turns, as in `setAuthorizations`.
   ///
@@ -87,6 +90,17 @@ extension Engine {
     completion: @escaping @Sendable () -> Void = {}
   ) {
     reauthorize(.group(group, after: change), completion)
+  }
+
+  /// Authorizes all listeners again in later turns, after something has changed that authorizations depend on. Call it on
+  /// the engine's thread.
+  ///
+  /// From now on groups that check authorizations do so before they deliver events.
+  public func reauthorizeAll() {
+    assertOnThread()
+    let cases = authorizations.cases(of: nil)
+    authorizations.uncheck(cases)
+    reauthorize(.cases(cases[...]), {})
   }
 
   private func reauthorize(
@@ -109,8 +123,7 @@ extension Engine {
   private func reauthorizeForATurn() {
     assertOnThread()
     let start = watch.now
-    let (root, time) = (root, now())
-    var verdicts = SharedVerdicts(root, time)
+    var verdicts = SharedVerdicts(snapshot, now())
     while var first = reauthorizations.takeFirst() {
       let isDone = first.step(authorizations, &verdicts) { end($0) }
       if isDone {
@@ -128,10 +141,39 @@ extension Engine {
   /// The time after which a turn of authorizing listeners ends.
   private static let authorizingMax = Duration.milliseconds(1)
 
-  /// Authorizes the listeners of cases, and ends those that may no longer listen.
-  private func authorize(_ cases: [ListenAuthorizations.CaseID], _ root: Node, _ time: Int64) {
+  /// Authorizes the listeners whose verdicts depend on a change, and ends those that may no longer listen: before the
+  /// change is published, or in later turns.
+  ///
+  /// - Parameter room: the number of verdicts that may be repeated before; it is reduced by those that are.
+  private func authorize(after change: Change, room: inout Int) {
     assertOnThread()
-    for id in cases { end(authorizations.authorize(id, root, time)) }
+    let (commit, root) = (change.commit, change.after)
+    let cases = authorizations.takeCases(
+      concernedBy: commit.assignments, at: commit.time, room: &room)
+    for id in cases.now {
+      end(
+        authorizations.authorize(id, root, commit.time, after: commit.sequence, isLast: false))
+    }
+    if !cases.later.isEmpty { reauthorize(.cases(cases.later[...]), {}) }
+  }
+
+  /// The most verdicts that are repeated for a batch before it is published.
+  static let authorizedAtOnceMax = 16
+
+  /// Whether the events of a commit may have to be checked before a group that checks authorizations delivers them. Safe
+  /// to call from any thread.
+  public func mayNeedChecks(at sequence: Int64) -> Bool {
+    authorizations.mayBeUnchecked(at: sequence)
+  }
+
+  /// Returns the authorizations to be repeated before a group that checks authorizations delivers the events of a commit.
+  ///
+  /// The group asks each of them for the tree and the time of the commit, and ends the listeners that it denies. Safe to
+  /// call from any thread. O(listeners).
+  ///
+  /// - Parameter listeners: the listeners that get the events; nil for one that has no id yet.
+  public func checks(of listeners: [ListenerID?], at sequence: Int64) -> [ListenCheck] {
+    authorizations.unchecked(listeners.map { $0?.number }, at: sequence)
   }
 
   /// Ends listeners that may no longer listen.
@@ -166,14 +208,11 @@ extension Engine {
   func notify(_ changes: [Change]) {
     var budget = configuration.notifyingCostMax
     var viewsLeft = Engine.notifiedViewsMax
+    var room = Engine.authorizedAtOnceMax
     for change in changes {
       let assignments = change.commit.assignments
-      if !authorizations.isIdle {
-        // A commit may take the right to read from listeners that the next commit concerns.
-        let time = change.commit.time
-        authorize(
-          authorizations.takeCases(concernedBy: assignments, at: time), change.after, time)
-      }
+      // A commit may take the right to read from listeners that it concerns.
+      if !authorizations.isIdle { authorize(after: change, room: &room) }
       if change.views.isEmpty { continue }
       let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)
       let committed = CommittedChange(change, bytes: bytes)

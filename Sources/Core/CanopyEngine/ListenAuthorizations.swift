@@ -65,8 +65,14 @@ public struct ListenAuthorization: Sendable {
 ///
 /// Listeners whose authorizations have the same subject share one case, and one verdict. A commit repeats the
 /// verdicts that depend on a place at, above or below one that it writes. Finding them costs the length of the paths
-/// and the cases found, however many listeners share them. A verdict that depends on nothing costs nothing. Only the
-/// engine's thread uses it, except for `remove`.
+/// and the cases found, however many listeners share them. A verdict that depends on nothing costs nothing.
+///
+/// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
+/// others in later turns. Until then their cases are unchecked: their event loops repeat the authorization for each commit
+/// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
+/// about all listeners.
+///
+/// Only the engine's thread uses it, except for `remove` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
   /// The number of a case.
   typealias CaseID = Int
@@ -81,6 +87,13 @@ final class ListenAuthorizations: Sendable {
   fileprivate struct Entry {
     /// The case of its authorization; nil if it has none.
     var caseID: CaseID?
+    /// Whether the group of the listener checks its authorization before it delivers events.
+    let isChecked: Bool
+    /// The last commit whose events are to be checked, whatever the case says: the listener was in an unchecked case before.
+    var uncheckedUpTo: Int64 = 0
+    /// The authorization that has denied the listener, and its case. The event loop has events from before the denial,
+    /// and checks them.
+    var denial: (authorization: ListenAuthorization, of: CaseID)?
     var denied: @Sendable () -> Void
   }
 
@@ -89,6 +102,12 @@ final class ListenAuthorizations: Sendable {
     let authorization: ListenAuthorization
     var verdict: ListenVerdict
     var listeners: Set<Int> = []
+    /// The number of listeners whose groups do not check authorizations.
+    var uncheckingListeners = 0
+    /// The last commit whose events are to be checked; `.max` until the case is authorized again.
+    var uncheckedUpTo: Int64 = 0
+
+    var isUnchecked: Bool { uncheckedUpTo == .max }
   }
 
   fileprivate struct State {
@@ -100,9 +119,16 @@ final class ListenAuthorizations: Sendable {
     /// The cases by the places that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
+    /// The number of cases that are unchecked.
+    var uncheckedCases = 0
+    /// The last commit whose events are to be checked when no case is unchecked.
+    var lastUnchecked: Int64 = 0
   }
 
   private let state = Mutex(State())
+  /// The last commit whose events are to be checked; `.max` while a case is unchecked. So an event loop asks for the
+  /// listeners of a view only if there is anything to check.
+  private let uncheckedUpTo = Atomic<Int64>(0)
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
   var isIdle: Bool { state.withLock { $0.places.isEmpty && $0.timed.isEmpty } }
@@ -120,17 +146,28 @@ final class ListenAuthorizations: Sendable {
   /// The number of different authorizations.
   var caseCount: Int { state.withLock { $0.cases.count } }
 
+  /// Changes the state, and publishes what event loops must know of it.
+  private func change<R>(_ body: (inout State) -> R) -> R {
+    state.withLock { state in
+      let result = body(&state)
+      uncheckedUpTo.store(
+        state.uncheckedCases > 0 ? .max : state.lastUnchecked, ordering: .releasing)
+      return result
+    }
+  }
+
   /// Adds a listener that may listen.
   ///
   /// - Parameters:
   ///   - time: the time of the verdict.
+  ///   - isChecked: whether the group of the listener checks its authorization before it delivers events.
   ///   - denied: called once, when it may no longer listen.
   func add(
     _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64,
-    denied: @escaping @Sendable () -> Void
+    isChecked: Bool, denied: @escaping @Sendable () -> Void
   ) {
-    state.withLock { state in
-      state.entries[id] = Entry(denied: denied)
+    change { state in
+      state.entries[id] = Entry(isChecked: isChecked, denied: denied)
       state.join(id, authorization, verdict, at: time)
     }
   }
@@ -140,30 +177,44 @@ final class ListenAuthorizations: Sendable {
   /// - Parameters:
   ///   - verdict: the verdict of that authorization, which allows it.
   ///   - time: the time of the verdict.
+  ///   - sequence: the last commit before it.
   func set(
-    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict, at time: Int64
+    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict, at time: Int64,
+    after sequence: Int64
   ) {
-    state.withLock { state in
-      guard state.entries[id] != nil else { return }
+    change { state in
+      guard let entry = state.entries[id] else { return }
+      let old = entry.caseID.flatMap { state.cases[$0] }
       state.leave(id)
       state.join(id, authorization, verdict, at: time)
+      // The event loop may have events that the former authorization would deny.
+      let last = min(old?.uncheckedUpTo ?? 0, sequence)
+      state.entries[id]?.uncheckedUpTo = max(entry.uncheckedUpTo, last)
+      state.lastUnchecked = max(state.lastUnchecked, last)
     }
   }
 
   /// Forgets a listener. Safe to call from any thread.
   func remove(_ id: Int) {
-    state.withLock { state in
+    change { state in
       state.leave(id)
       state.entries[id] = nil
     }
   }
 
   /// Forgets a listener that may listen no longer.
-  func deny(_ id: Int) -> Denied {
-    state.withLock { state in
+  ///
+  /// - Parameter sequence: the last commit before.
+  func deny(_ id: Int, after sequence: Int64) -> Denied {
+    change { state in
+      state.lastUnchecked = max(state.lastUnchecked, sequence)
+      let old = state.entries[id]?.caseID.flatMap { caseID in
+        state.cases[caseID].map { ($0.authorization, caseID) }
+      }
       state.leave(id)
-      guard let entry = state.entries.removeValue(forKey: id) else { return Denied() }
-      return Denied(ids: [id], notices: [entry.denied])
+      var denied = Denied()
+      state.deny(id, by: old, &denied)
+      return denied
     }
   }
 
@@ -175,36 +226,65 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases that a commit authorizes again. Call `authorize` for each of them.
+  /// Makes cases unchecked: they wait to be authorized again. Call `authorize` for each of them.
+  func uncheck(_ ids: [CaseID]) {
+    change { state in
+      for id in ids { state.uncheck(id) }
+    }
+  }
+
+  /// Returns the cases that a commit authorizes again. Call `authorize` for those to be repeated now, before the commit is
+  /// published, and later for the others, which are unchecked until then.
   ///
-  /// - Parameter time: the time of the commit.
-  func takeCases(concernedBy assignments: [Assignment], at time: Int64) -> [CaseID] {
-    state.withLock { state in
+  /// - Parameters:
+  ///   - time: the time of the commit.
+  ///   - room: the number of cases that may be repeated now. It is reduced by those that are. A case with a listener whose
+  ///     group checks nothing is repeated now in any case.
+  func takeCases(
+    concernedBy assignments: [Assignment], at time: Int64, room: inout Int
+  ) -> (now: [CaseID], later: [CaseID]) {
+    change { state in
       var ids = Set(state.timed.takeDue(at: time))
       for assignment in assignments {
         state.places.forEach(overlapping: assignment.location.path) { ids.formUnion($0) }
       }
-      return ids.sorted()
+      var (now, later): ([CaseID], [CaseID]) = ([], [])
+      for id in ids.sorted() {
+        guard let found = state.cases[id] else { continue }
+        if found.uncheckingListeners > 0 || (room > 0 && !found.isUnchecked) {
+          room = max(0, room - 1)
+          now.append(id)
+        } else if !found.isUnchecked {
+          state.uncheck(id)
+          later.append(id)
+        }
+      }
+      return (now, later)
     }
   }
 
   /// Authorizes the listeners of a case again, once for all of them. If they are denied, they are forgotten.
   ///
+  /// - Parameters:
+  ///   - sequence: the commit after which the root is.
+  ///   - isLast: whether no later commit has been published. Then the case is no longer unchecked.
   /// - Returns: the listeners that may not go on, in the order in which they began.
-  func authorize(_ id: CaseID, _ root: Node, _ time: Int64) -> Denied {
+  func authorize(
+    _ id: CaseID, _ root: Node, _ time: Int64, after sequence: Int64, isLast: Bool
+  ) -> Denied {
     guard let authorization = state.withLock({ $0.cases[id]?.authorization }) else {
       return Denied()
     }
     let verdict = authorization.authorize(root, time)
-    return state.withLock { state in
+    return change { state in
+      if isLast { state.endUnchecked(id, after: sequence) }
       guard let found = state.cases[id] else { return Denied() }
       guard verdict.isAllowed else {
+        state.lastUnchecked = max(state.lastUnchecked, sequence)
         state.removeCase(id, found)
         var denied = Denied()
         for listener in found.listeners.sorted() {
-          guard let entry = state.entries.removeValue(forKey: listener) else { continue }
-          denied.ids.append(listener)
-          denied.notices.append(entry.denied)
+          state.deny(listener, by: (found.authorization, id), &denied)
         }
         return denied
       }
@@ -212,6 +292,42 @@ final class ListenAuthorizations: Sendable {
       return Denied()
     }
   }
+
+  // MARK: Checks of event loops
+
+  /// Whether the events of a commit may have to be checked. Safe to call from any thread.
+  func mayBeUnchecked(at sequence: Int64) -> Bool {
+    sequence <= uncheckedUpTo.load(ordering: .acquiring)
+  }
+
+  /// Returns the authorizations to be repeated before the events of a commit are delivered, each with the positions of
+  /// the listeners that it decides about. Safe to call from any thread. O(listeners).
+  func unchecked(_ ids: [Int?], at sequence: Int64) -> [ListenCheck] {
+    state.withLock { state in
+      var checks: [ListenCheck] = []
+      var positions: [CaseID: Int] = [:]
+      for (position, id) in ids.enumerated() {
+        guard let id, let entry = state.entries[id],
+          let (authorization, caseID) = state.check(of: entry, at: sequence)
+        else { continue }
+        if let found = positions[caseID] {
+          checks[found].listeners.append(position)
+        } else {
+          positions[caseID] = checks.count
+          checks.append(ListenCheck(authorization: authorization, listeners: [position]))
+        }
+      }
+      return checks
+    }
+  }
+}
+
+/// An authorization to be repeated before events are delivered.
+public struct ListenCheck: Sendable {
+  /// The authorization.
+  public let authorization: ListenAuthorization
+  /// The positions of the listeners in the list of the question.
+  public fileprivate(set) var listeners: [Int]
 }
 
 extension ListenAuthorizations.State {
@@ -222,6 +338,7 @@ extension ListenAuthorizations.State {
     guard let authorization else { return }
     let caseID = findOrAddCase(authorization)
     cases[caseID]?.listeners.insert(id)
+    if entries[id]?.isChecked == false { cases[caseID]?.uncheckingListeners += 1 }
     entries[id]?.caseID = caseID
     setVerdict(verdict, of: caseID, at: time)
   }
@@ -242,6 +359,7 @@ extension ListenAuthorizations.State {
     guard let caseID = entries[id]?.caseID else { return }
     entries[id]?.caseID = nil
     cases[caseID]?.listeners.remove(id)
+    if entries[id]?.isChecked == false { cases[caseID]?.uncheckingListeners -= 1 }
     if let left = cases[caseID], left.listeners.isEmpty { removeCase(caseID, left) }
   }
 
@@ -249,12 +367,55 @@ extension ListenAuthorizations.State {
     _ id: ListenAuthorizations.CaseID, _ removed: ListenAuthorizations.Case
   ) {
     removeDependencies(of: id, removed.verdict)
+    if removed.isUnchecked { uncheckedCases -= 1 }
+    assert(uncheckedCases >= 0, "an unchecked case was removed twice")
     if let subject = removed.authorization.subject { subjects[subject] = nil }
     if let group = removed.authorization.group {
       groups[group]?.remove(id)
       if groups[group]?.isEmpty == true { groups[group] = nil }
     }
     cases[id] = nil
+  }
+
+  fileprivate mutating func uncheck(_ id: ListenAuthorizations.CaseID) {
+    guard let found = cases[id], !found.isUnchecked else { return }
+    cases[id]?.uncheckedUpTo = .max
+    uncheckedCases += 1
+  }
+
+  fileprivate mutating func endUnchecked(
+    _ id: ListenAuthorizations.CaseID, after sequence: Int64
+  ) {
+    guard let found = cases[id], found.isUnchecked else { return }
+    // The loops may still have events up to this commit.
+    lastUnchecked = max(lastUnchecked, sequence)
+    cases[id]?.uncheckedUpTo = sequence
+    uncheckedCases -= 1
+  }
+
+  /// Forgets a listener that may listen no longer. One whose group checks events is kept until the event loop has
+  /// dropped it: until `remove`.
+  fileprivate mutating func deny(
+    _ id: Int, by denial: (ListenAuthorization, ListenAuthorizations.CaseID)?,
+    _ denied: inout ListenAuthorizations.Denied
+  ) {
+    guard let entry = entries[id] else { return }
+    denied.ids.append(id)
+    denied.notices.append(entry.denied)
+    guard entry.isChecked, let denial else { return entries[id] = nil }
+    entries[id]?.caseID = nil
+    entries[id]?.denial = denial
+  }
+
+  /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for none.
+  fileprivate func check(
+    of entry: ListenAuthorizations.Entry, at sequence: Int64
+  ) -> (ListenAuthorization, ListenAuthorizations.CaseID)? {
+    if let denial = entry.denial { return denial }
+    guard let caseID = entry.caseID, let found = cases[caseID],
+      sequence <= max(found.uncheckedUpTo, entry.uncheckedUpTo)
+    else { return nil }
+    return (found.authorization, caseID)
   }
 
   fileprivate mutating func setVerdict(

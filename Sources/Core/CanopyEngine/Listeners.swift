@@ -265,6 +265,15 @@ public protocol ListenerGroup: AnyObject, Sendable {
   /// Takes a commit that concerns too many views to notify them one by one. Called on the engine's thread, so it
   /// must be brief. The group searches its own listeners.
   func notify(_ change: CommittedChange)
+
+  /// Whether the group checks authorizations before it delivers the events of a commit: see `Engine.checks`. Then the
+  /// verdicts about many listeners may be repeated after a commit is published. Otherwise they are repeated before.
+  var checksAuthorizations: Bool { get }
+}
+
+extension ListenerGroup {
+  /// No.
+  public var checksAuthorizations: Bool { false }
 }
 
 /// The client network for which listeners are counted.

@@ -84,9 +84,10 @@ struct Reauthorization: Sendable {
       guard let (id, authorization) = left.popFirst() else { return true }
       let verdict = verdicts.verdict(of: authorization)
       if verdict.isAllowed {
-        authorizations.set(authorization, of: id.number, verdict, at: verdicts.time)
+        authorizations.set(
+          authorization, of: id.number, verdict, at: verdicts.time, after: verdicts.sequence)
       } else {
-        end(authorizations.deny(id.number))
+        end(authorizations.deny(id.number, after: verdicts.sequence))
       }
       work = .changes(left)
       return left.isEmpty
@@ -95,11 +96,14 @@ struct Reauthorization: Sendable {
       // The verdicts of this turn may not hold after the change.
       verdicts.removeAll()
       let cases = authorizations.cases(of: group)
+      authorizations.uncheck(cases)
       work = .cases(cases[...])
       return cases.isEmpty
     case .cases(var left):
       guard let id = left.popFirst() else { return true }
-      end(authorizations.authorize(id, verdicts.root, verdicts.time))
+      end(
+        authorizations.authorize(
+          id, verdicts.root, verdicts.time, after: verdicts.sequence, isLast: true))
       work = .cases(left)
       return left.isEmpty
     case .removals(let left, let listeners):
@@ -119,13 +123,16 @@ struct Reauthorization: Sendable {
 /// The verdicts of one turn, each asked for once.
 struct SharedVerdicts {
   let root: Node
+  /// The last commit, after which the root is.
+  let sequence: Int64
   let time: Int64
   /// The authorization is kept, so that no other caller gets the identity of one that is gone.
   private var verdicts:
     [ListenAuthorization.Subject: (verdict: ListenVerdict, of: ListenAuthorization)] = [:]
 
-  init(_ root: Node, _ time: Int64) {
-    self.root = root
+  init(_ snapshot: Snapshot, _ time: Int64) {
+    root = snapshot.root
+    sequence = snapshot.sequence
     self.time = time
   }
 

@@ -269,7 +269,8 @@ package final class EventHub: Sendable {
     }
     if let view = state.value.concerned?.views.popLast() {
       if let change = state.value.concerned?.change, view.count > 0 {
-        state.value.delivery = view.delivery(of: [change.notification(for: view.listening)])
+        state.value.delivery = view.delivery(
+          of: [change.notification(for: view.listening)], in: engine)
       }
       return true
     }
@@ -290,7 +291,7 @@ package final class EventHub: Sendable {
         notifications.append(notification)
         state.value.pending.removeFirst()
       }
-      state.value.delivery = view.delivery(of: notifications)
+      state.value.delivery = view.delivery(of: notifications, in: engine)
     }
     return true
   }
@@ -327,7 +328,9 @@ package final class EventHub: Sendable {
   /// Delivers the events that have waited for one subscription.
   package func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     guard let view = subscription.view else { return }
-    ViewDelivery(Deque(notifications), to: [subscription], isMixed: false, of: view).finish()
+    ViewDelivery(
+      Deque(notifications), to: [subscription], isMixed: false, of: view, in: engine
+    ).finish()
   }
 
   /// Ends a subscription that `begin` has started. O(depth).

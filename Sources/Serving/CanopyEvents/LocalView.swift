@@ -52,9 +52,13 @@ package final class LocalView {
   }
 
   /// Returns a delivery of notifications, in order, to all subscriptions.
-  func delivery(of notifications: some Sequence<Notification>) -> ViewDelivery {
+  ///
+  /// - Parameter engine: says which authorizations to check; nil to check none.
+  func delivery(
+    of notifications: some Sequence<Notification>, in engine: Engine?
+  ) -> ViewDelivery {
     ViewDelivery(
-      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self)
+      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine)
   }
 
   /// The lines about a commit, made once for all loops.

@@ -58,6 +58,9 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     wakeUp.value = body
   }
 
+  /// Yes: the hub that takes the events does so.
+  package var checksAuthorizations: Bool { true }
+
   /// Adds a commit. The loop finds the views that it concerns. Called on the engine's thread.
   package func notify(_ change: CommittedChange) {
     collect(.change(change))

@@ -10,6 +10,9 @@ internal import NIOCore
 ///
 /// It encodes no more events than it delivers at once. So a subscriber that does not read ends before the next
 /// events take memory.
+///
+/// Before it encodes the events of a commit it repeats the authorizations that the engine has not repeated after that
+/// commit, each in a step. It cancels the subscriptions that they deny.
 final class ViewDelivery {
   /// Lines that all subscriptions get before the next ones are encoded.
   private enum Part {
@@ -60,9 +63,12 @@ final class ViewDelivery {
     /// A copy, because a subscriber may end subscriptions meanwhile.
     let subscriptions: [HubSubscription]
     var notifications: Deque<Notification>
+    /// The checks that are left before the first notification; nil before they are known.
+    var checks: Deque<ListenCheck>?
   }
 
   private let view: LocalView
+  private let engine: Engine?
   private var run: Run
   /// The runs that have not begun.
   private var laterRuns: [Run] = []
@@ -77,12 +83,15 @@ final class ViewDelivery {
 
   /// Creates a delivery to some subscriptions of a view.
   ///
-  /// - Parameter isMixed: whether they may have different protocols.
+  /// - Parameters:
+  ///   - isMixed: whether they may have different protocols.
+  ///   - engine: says which authorizations to check; nil to check none.
   init(
     _ notifications: Deque<Notification>, to subscriptions: [HubSubscription], isMixed: Bool,
-    of view: LocalView
+    of view: LocalView, in engine: Engine?
   ) {
     self.view = view
+    self.engine = engine
     run = Run(
       format: subscriptions.first?.format ?? .line, subscriptions: subscriptions,
       notifications: notifications)
@@ -110,6 +119,7 @@ final class ViewDelivery {
   /// Encodes events, or sends a part to one subscription. Returns nil at the end.
   func step() -> Step? {
     guard let part = parts.first else {
+      if check() { return Step(encodes: true) }
       if encode() { return Step(encodes: true) }
       guard let later = laterRuns.popLast() else { return nil }
       run = later
@@ -126,8 +136,32 @@ final class ViewDelivery {
     return Step(bytes: subscription.hasEnded ? 0 : send(part, to: subscription, in: run.format))
   }
 
+  /// Repeats the next authorization that is to be checked before the next events are encoded. Returns whether there was
+  /// one, or earlier events are to be sent before.
+  private func check() -> Bool {
+    // A notification without its commit was checked when the commit was released.
+    guard let engine, let notification = run.notifications.first,
+      engine.mayNeedChecks(at: notification.sequence), let change = notification.change
+    else { return false }
+    if run.checks == nil {
+      run.checks = Deque(
+        engine.checks(
+          of: run.subscriptions.map { $0.hasEnded ? nil : $0.listener }, at: change.sequence))
+    }
+    guard run.checks?.isEmpty == false else { return false }
+    if addGroup() { return true }
+    guard let check = run.checks?.popFirst() else { return false }
+    if check.authorization.authorize(change.after, change.time).isAllowed { return true }
+    for position in check.listeners where run.subscriptions.indices.contains(position) {
+      let subscription = run.subscriptions[position]
+      subscription.subscriber?.cancel(subscription.number, .permissionDenied)
+    }
+    return true
+  }
+
   /// Encodes the next events of the run. Returns whether there may be more to do.
   private func encode() -> Bool {
+    run.checks = nil
     guard let notification = run.notifications.popFirst() else { return addGroup() }
     // If all subscriptions have ended, no events are computed.
     guard run.subscriptions.contains(where: { !$0.hasEnded }) else {

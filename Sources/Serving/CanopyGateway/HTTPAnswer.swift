@@ -31,7 +31,7 @@ struct HTTPAnswer {
   var isPretty = false
   /// Whether the body and its fields have their final coding.
   var isCoded = false
-  /// The code of the error that the response tells; nil if it tells none, or its status says enough.
+  /// The code of the error that the response reports; nil without an error, and if the status implies the code.
   private var code: WireError.Code?
 
   /// Creates a response without a body.
@@ -85,7 +85,7 @@ struct HTTPAnswer {
     }
   }
 
-  /// The code of the error that the response tells; nil if it tells none.
+  /// The code of the error that the response reports; nil without an error.
   ///
   /// An ETag that does not match is an answer, as for a compare-and-set of the line protocol.
   var errorCode: WireError.Code? {

@@ -146,7 +146,7 @@ public final class RulesKeeper: Sendable {
     }
     guard let version else { return }
     state.withLock { $0 = version }
-    engine.reauthorize()
+    engine.reauthorizeAll()
     let plan = version.rules.indexPlan
     // The indexes affect only the time of queries.
     Task { try? await engine.keepIndexes(of: plan) }

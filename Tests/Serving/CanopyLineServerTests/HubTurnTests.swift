@@ -212,7 +212,8 @@ import Testing
       view.add(
         HubSubscription(number: number, isAuthorized: false, format: format, subscriber: reader))
     }
-    let delivery = view.delivery(of: [change.notification(for: listening)])
+    let delivery = view.delivery(
+      of: [change.notification(for: listening)], in: nil)
     while let step = delivery.step() { each(step) }
   }
 
