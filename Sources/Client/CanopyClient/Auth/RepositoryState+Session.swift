@@ -50,7 +50,12 @@ extension RepositoryState {
       fail(request, AuthError(.missingEmail, "an e-mail address is missing"))
     case .logIn(_, password: ""):
       fail(request, .wrongCredentials)
-    case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
+    case .signUpAnonymously where user?.isAnonymous == true:
+      request.succeed(user, self, isNewUser: false)
+    case .picture where !endpoint.isRealtime:
+      fail(
+        request,
+        AuthError(.operationNotAllowed, "the line protocol has no pictures; use an http URL"))
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:
       fail(request, AuthError(.providerAlreadyLinked, "the user has an e-mail address already"))
@@ -115,7 +120,10 @@ extension RepositoryState {
         User(
           uid: uid, email: members.text("email"), displayName: members.text("username"),
           isAnonymous: members.text("provider") == "anonymous",
-          isEmailVerified: members["verified"].map { $0.elementsEqual("true".utf8) } ?? false)
+          isEmailVerified: members["verified"].map { $0.elementsEqual("true".utf8) } ?? false,
+          details: UserDetails(
+            createdAt: members.integer("createdAt"),
+            hasPassword: members.text("provider") == "password"))
       }
     }
   }
@@ -153,22 +161,23 @@ extension RepositoryState {
     }
     guard setSession(user, token: token, by: request) else { return finishLate(request) }
     switch request.kind {
-    case .logIn, .confirm, .customToken, .password, .credentials:
-      readAccount(request)
     case .token where !user.isAdministrator: readAccount(request)
+    case let kind where kind.needsReading: readAccount(request)
     default: request.succeed(user, self)
     }
   }
 
   /// Reads the rest of the account, and answers with the user of a new session.
-  private func readAccount(_ request: SessionRequest) {
+  ///
+  /// - Parameter isNewUser: whether the request created the user; nil if its kind decides.
+  func readAccount(_ request: SessionRequest, isNewUser: Bool? = nil) {
     let mark = session.mark()
     let reload = SessionRequest(
       number: request.number, kind: .reload, token: session.token, mark: mark
     ) { _, state in
       // The session has begun, whether or not the rest is known.
       guard state.session.isSame(as: mark) else { return state.finishLate(request) }
-      request.succeed(state.session.user, state)
+      request.succeed(state.session.user, state, isNewUser: isNewUser)
     }
     send(reload)
   }
@@ -212,6 +221,8 @@ extension JSONOutput {
     case .customToken(let token): append("CUSTOM", token)
     case .confirm(let email, let password): append("CONFIRM", email, password)
     case .rename(let name): append("RENAME", name)
+    // Answered before: the protocol has no such request.
+    case .picture: append("PING")
     case .password(let current, let new): append("PASSWORD", current, new)
     case .credentials(let email, let password): append(email: email, password: password)
     case .link(let email, let password): append(email: email, password: password)
