@@ -20,16 +20,20 @@ open class LoopServices {
   package let metrics: RequestMetrics
   /// The connections of the protocol on the loop.
   package let clients: LoopClients
+  /// The texts of large branches that were sent.
+  package let encoded: EncodedNodes
 
   /// - Parameters:
   ///   - protocolName: the name of the protocol in the metrics.
   ///   - turns: the queue for turns; nil for one that looks for input between them.
+  ///   - encoded: the texts that the protocol shares with others on the loop; nil for its own.
   ///   - now: the clock by which turns end.
   package init(
     _ operations: Operations, protocolName: String, loop: any EventLoop, turns: LoopTurns? = nil,
-    now: @escaping () -> NIODeadline = { .now() }
+    encoded: EncodedNodes? = nil, now: @escaping () -> NIODeadline = { .now() }
   ) {
     self.loop = loop
+    self.encoded = encoded ?? EncodedNodes(loop: loop)
     self.operations = operations
     metrics = RequestMetrics(protocolName, in: operations.metrics)
     clients = LoopClients(operations.clientRegistry, loop: loop)
@@ -44,13 +48,14 @@ open class LoopServices {
 
   /// Creates the state for another namespace on the same loop.
   ///
-  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time, the metrics and the
-  ///   connections.
+  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time, the metrics, the
+  ///   connections and the encoded texts.
   package init(_ operations: Operations, sharing home: LoopServices) {
     loop = home.loop
     self.operations = operations
     metrics = home.metrics
     clients = home.clients
+    encoded = home.encoded
     let inbox = LoopInbox(operations.engine, loop: loop)
     self.inbox = inbox
     unflushed = FlushQueue(loop: loop) { inbox.release() }

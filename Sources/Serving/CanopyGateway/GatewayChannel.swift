@@ -51,15 +51,19 @@ struct GatewayChannel: ServerChildChannel {
   ) {
     self.operations = operations
     self.configuration = configuration
-    loops = LoopLocals { loop in
-      .makeBoxSendingValue(
-        GatewayLoop(operations, loop: loop, turns: turns?(loop), now: now), eventLoop: loop)
-    }
     var realtime = RealtimeConnections.Configuration()
     realtime.isEmulator = configuration.isEmulator
     realtime.allowedOrigins = configuration.allowedOrigins
     realtime.isLoopback = Gateway.loopback.contains(configuration.host)
-    sockets = RealtimeConnections(operations, configuration: realtime)
+    let sockets = RealtimeConnections(operations, configuration: realtime)
+    self.sockets = sockets
+    loops = LoopLocals { loop in
+      .makeBoxSendingValue(
+        GatewayLoop(
+          operations, loop: loop, turns: turns?(loop), encoded: sockets.encoded.value(of: loop),
+          now: now),
+        eventLoop: loop)
+    }
     counters = HTTPMetrics(in: operations.metrics)
   }
 
@@ -269,17 +273,21 @@ final class GatewayLoop {
   let flushes: FlushQueue
   /// The connections of the loop that are not WebSockets.
   let clients: LoopClients
+  /// The texts of large branches that were sent.
+  let encoded: EncodedNodes
   private let loop: any EventLoop
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
   /// - Parameters:
+  ///   - encoded: the texts that this shares with other protocols on the loop; nil for its own.
   ///   - now: the clock by which turns end.
   ///   - home: the state for the default namespace, with which it shares the turns and the connections; nil if this is
   ///     it.
   init(
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
-    now: @escaping () -> NIODeadline = { .now() }, home: GatewayLoop? = nil
+    encoded: EncodedNodes? = nil, now: @escaping () -> NIODeadline = { .now() },
+    home: GatewayLoop? = nil
   ) {
     self.operations = operations
     self.loop = loop
@@ -290,6 +298,7 @@ final class GatewayLoop {
     self.turns = turns ?? home?.turns ?? LoopTurns(loop: loop)
     work = home?.work ?? WorkBudget(loop: loop, now: now)
     clients = home?.clients ?? LoopClients(operations.clientRegistry, loop: loop)
+    self.encoded = encoded ?? home?.encoded ?? EncodedNodes(loop: loop)
     flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)
     // The inbox must not keep itself when the namespace is closed.

@@ -31,6 +31,8 @@ struct HTTPAnswer {
   var isPretty = false
   /// Whether the body and its fields have their final coding.
   var isCoded = false
+  /// The code of the error that the response tells; nil if it tells none, or its status says enough.
+  private var code: WireError.Code?
 
   /// Creates a response without a body.
   init(_ status: HTTPResponse.Status = .ok) {
@@ -60,11 +62,16 @@ struct HTTPAnswer {
 
   /// Creates the response for an error of the server.
   static func failure(_ error: WireError) -> HTTPAnswer {
+    var answer = text(of: error)
+    answer.code = error.code
+    return answer
+  }
+
+  private static func text(of error: WireError) -> HTTPAnswer {
     switch error.code {
-    // The words of the original for a refusal of the rules, which has no reason, and of this server for the others, such
-    // as a user name that is taken.
-    case .permissionDenied where error.sentence.isEmpty || error == .denied:
-      .failure(.unauthorized, "Permission denied")
+    // A refusal by the rules has no reason, and gets the words of the original. Another one says why: a user name is
+    // taken, for example.
+    case .permissionDenied where error == .denied: .failure(.unauthorized, "Permission denied")
     case .permissionDenied: .failure(.unauthorized, error.sentence)
     case .unauthenticated: .failure(.unauthorized, error.sentence)
     case .badRequest, .unknownVerb, .invalidPath, .invalidData, .invalidQuery:
@@ -75,6 +82,25 @@ struct HTTPAnswer {
     case .rateLimited: .failure(.tooManyRequests, error.sentence)
     case .overloaded, .unavailable: .failure(.serviceUnavailable, error.sentence)
     case .internalError: .failure(.internalServerError, error.sentence)
+    }
+  }
+
+  /// The code of the error that the response tells; nil if it tells none.
+  ///
+  /// An ETag that does not match is an answer, as for a compare-and-set of the line protocol.
+  var errorCode: WireError.Code? {
+    guard status.code >= 400, status != .preconditionFailed else { return nil }
+    if let code { return code }
+    return switch status.code {
+    case 401: .unauthenticated
+    case 403: .permissionDenied
+    case 404: .notFound
+    case 409: .conflict
+    case 413: .tooLarge
+    case 429: .rateLimited
+    case 503: .unavailable
+    case 500...: .internalError
+    default: .badRequest
     }
   }
 

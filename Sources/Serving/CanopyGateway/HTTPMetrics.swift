@@ -1,8 +1,10 @@
 internal import CanopyMetrics
+internal import CanopyWire
 internal import CoreMetrics
 internal import HTTPTypes
 
-/// The requests of the HTTP port: their numbers by method and status, and the times to their responses.
+/// The requests of the HTTP port: their numbers by method and status, the times to their responses, and the errors by
+/// code.
 ///
 /// All counters exist from the start, so that counting is an addition without a lock. Safe to use from any thread.
 struct HTTPMetrics: Sendable {
@@ -19,6 +21,7 @@ struct HTTPMetrics: Sendable {
   /// The cells of GET, which most requests use.
   private let get: Cells?
   private let streams: Counter
+  private let errors: [WireError.Code: Counter]
   /// The clock of measured times, in nanoseconds.
   let now: @Sendable () -> Int64
 
@@ -48,18 +51,27 @@ struct HTTPMetrics: Sendable {
     self.cells = cells
     get = cells["GET"]
     streams = Counter(label: "canopy_http_event_streams_total", factory: registry)
+    errors = Dictionary(
+      uniqueKeysWithValues: WireError.Code.allCases.map { code in
+        let labels = [("protocol", "http"), ("code", code.rawValue)]
+        return (
+          code, Counter(label: "canopy_errors_total", dimensions: labels, factory: registry)
+        )
+      })
   }
 
   /// Counts a request that has been answered.
   ///
   /// - Parameter start: the time at which it came, by `now`.
-  func count(_ method: HTTPRequest.Method, _ status: HTTPResponse.Status, since start: Int64) {
+  func count(_ method: HTTPRequest.Method, _ answer: HTTPAnswer, since start: Int64) {
+    let status = answer.status
     guard let cells = method == .get ? get : cells[method.rawValue] ?? cells["other"] else {
       return
     }
     cells.time.recordNanoseconds(now() - start)
     let counter = status.code == 200 ? cells.ok : cells.counters[status.code] ?? cells.other
     counter?.increment()
+    if let code = answer.errorCode { errors[code]?.increment() }
   }
 
   /// Counts an event stream that begins.

@@ -29,7 +29,7 @@ extension Responder {
       || isOfAnotherSite(request) || request.host.map(RealtimeConnections.mayBeForeign) ?? false
     {
       guard case .administrator = try await identity(request) else {
-        throw WireError(.permissionDenied, "")
+        throw WireError.denied
       }
     }
     var answer = HTTPAnswer()

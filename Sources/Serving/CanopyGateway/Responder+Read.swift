@@ -59,7 +59,15 @@ extension Responder {
     guard let reply = operations.read(.get(location, get), as: identity, in: root) else {
       return nil
     }
-    let answer = try answer(reply, of: root.at(location.path), get, to: request, options)
+    // The task compresses the body, so it must not be encoded here as well.
+    if reply.bytes >= Gzip.bodyBytesMin, request.fields[.ifNoneMatch] == nil,
+      Responder.acceptsGzip(request.fields)
+    {
+      return nil
+    }
+    let encoded = connection.loop.value.encoded
+    let answer = try answer(
+      reply, of: root.at(location.path), get, to: request, options, encoded)
     return answer.isReady(acceptsGzip: Responder.acceptsGzip(request.fields)) ? answer : nil
   }
 
@@ -75,12 +83,15 @@ extension Responder {
   }
 
   /// Returns the response to a GET with its reply.
+  ///
+  /// - Parameter encoded: the texts of the event loop; nil if the caller runs elsewhere.
   private func answer(
     _ reply: Reply, of node: @autoclosure () -> Node, _ get: GetOptions, to request: Parsed,
-    _ options: RequestOptions
+    _ options: RequestOptions, _ encoded: EncodedNodes? = nil
   ) throws(WireError) -> HTTPAnswer {
     let reply = get.isShallow ? reply.withoutLeaves : reply
-    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node().isBranch)
+    var answer = try self.answer(
+      reply, isEmptyObject: get.hasQuery && node().isBranch, encoded)
     if case .value(_, _, let etag?, _) = reply, let expected = request.fields[.ifNoneMatch],
       etag.hasSameBytes(as: expected)
     {
@@ -126,19 +137,23 @@ extension Responder {
 
   /// Returns the response with the value of a reply.
   ///
-  /// - Parameter isEmptyObject: whether no members are an empty object rather than null.
+  /// - Parameters:
+  ///   - isEmptyObject: whether no members are an empty object rather than null.
+  ///   - encoded: the texts of the event loop; nil if the caller runs elsewhere.
   /// - Throws: the error of the reply.
-  func answer(_ reply: Reply, isEmptyObject: Bool = false) throws(WireError) -> HTTPAnswer {
+  func answer(
+    _ reply: Reply, isEmptyObject: Bool = false, _ encoded: EncodedNodes? = nil
+  ) throws(WireError) -> HTTPAnswer {
     switch reply {
     case .failure(let error): throw error
     case .json(let json): return .json { json.append(to: &$0) }
     case .value(let node, let style, let etag, let bytes):
-      var answer = self.answer([.node(node, style)], bytes: bytes)
+      var answer = self.answer([.node(node, style)], bytes: bytes, encoded)
       if let etag { answer.fields[.eTag] = etag }
       return answer
     case .members(let members, let style, let bytes):
       if members.isEmpty, isEmptyObject { return .json { $0.append("{}") } }
-      var answer = self.answer([.members(members[...], style)], bytes: bytes)
+      var answer = self.answer([.members(members[...], style)], bytes: bytes, encoded)
       // The list is a copy, and is kept until the end.
       answer.listBytes = members.count * MemoryLayout<(key: Key, node: Node)>.stride
       return answer
@@ -154,11 +169,16 @@ extension Responder {
 
   /// Returns the response with JSON, which is sent in pieces if it is long.
   ///
-  /// - Parameter bytes: about the bytes of the JSON.
-  func answer(_ parts: [LinePieces.Part], bytes: Int) -> HTTPAnswer {
+  /// - Parameters:
+  ///   - bytes: about the bytes of the JSON.
+  ///   - encoded: the texts of the event loop; nil if the caller runs elsewhere.
+  func answer(
+    _ parts: [LinePieces.Part], bytes: Int, _ encoded: EncodedNodes? = nil
+  ) -> HTTPAnswer {
     var pieces = LinePieces(bytes: max(bytes, 1), parts: parts)
     guard bytes > min(operations.limits.wholeReplyBytesMax, 64 * 1024) else {
       return .json { output in
+        if let encoded { return encoded.append(parts, to: &output) }
         while !pieces.isDone { pieces.write(to: &output, bytes: 64 * 1024) }
       }
     }
@@ -170,6 +190,14 @@ extension Responder {
 }
 
 extension Reply {
+  /// The bytes of the value or members, or a little more; 0 for another reply.
+  fileprivate var bytes: Int {
+    switch self {
+    case .value(_, _, _, let bytes), .members(_, _, let bytes): bytes
+    case .failure, .json, .post, .entries, .mismatch, .subscribed: 0
+    }
+  }
+
   /// The reply with `true` for each child, as official servers answer a shallow read.
   fileprivate var withoutLeaves: Reply {
     guard case .members(let members, let style, let bytes) = self else { return self }

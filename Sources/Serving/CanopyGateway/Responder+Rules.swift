@@ -16,7 +16,7 @@ extension Responder {
       return .methodNotAllowed([.get, .put])
     }
     let identity = try await identity(request)
-    guard case .administrator = identity else { throw WireError(.permissionDenied, "") }
+    guard case .administrator = identity else { throw WireError.denied }
     if request.method == .get {
       let reply = operations.read(.rules, as: identity, in: operations.engine.root)
       guard case .json(.object(let members))? = reply,

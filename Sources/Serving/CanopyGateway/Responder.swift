@@ -77,7 +77,7 @@ struct Responder: Sendable {
   func completed(
     _ answer: HTTPAnswer, of request: HTTPRequest, since start: Int64
   ) -> HTTPAnswer {
-    counters.count(request.method, answer.status, since: start)
+    counters.count(request.method, answer, since: start)
     var answer = answer
     let fields = request.headerFields
     if answer.isForAllOrigins, fields[.origin] != nil { answer.allowOrigins() }
@@ -144,7 +144,7 @@ struct Responder: Sendable {
         try refuseForeignPage(parsed)
         if try isUncreated(target) {
           guard case .administrator = try await identity(parsed) else {
-            throw WireError(.permissionDenied, "")
+            throw WireError.denied
           }
         }
         return .answer(try await inNamespace(of: target).rules(parsed, &body, writer))

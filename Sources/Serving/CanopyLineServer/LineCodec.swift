@@ -14,8 +14,8 @@ struct LineCodec {
   let wholeBytesMax: Int
   /// The size in bytes up to which a list is encoded at once. It is larger, because most of a list is copied.
   var wholeListBytesMax: Int { 8 * wholeBytesMax }
-  /// The texts of the large posts in lists.
-  let cache: EntryCache
+  /// The texts of large branches.
+  let encoded: EncodedNodes
 
   /// Appends the line of a reply. If the reply is larger than it may be, appends the line of an error instead. The end
   /// of a long line is encoded as the client reads.
@@ -35,18 +35,21 @@ struct LineCodec {
     case .post(let id, let node): rest = encode(post: id, node, to: &output.text)
     case .entries(let entries): rest = encode(entries, to: &output.text)
     case .value(let node, let style, let etag, let bytes) where bytes <= wholeBytesMax:
-      append({ $0.append(node, style: style) }, etag: etag, to: &output.text)
+      append({ encoded.append(node, style: style, to: &$0) }, etag: etag, to: &output.text)
     case .value(let node, let style, let etag, let bytes):
       rest = LinePieces(bytes: bytes, node, style) { output, value in
         self.append(value, etag: etag, to: &output)
       }
     case .members(let members, let style, let bytes) where bytes <= wholeBytesMax:
-      ReplyLine.success(to: &output.text) { $0.append(members: members, style) }
+      ReplyLine.success(to: &output.text) {
+        encoded.append([.members(members[...], style)], to: &$0)
+      }
     case .members(let members, let style, let bytes):
       rest = LinePieces(
         bytes: bytes, parts: [.text(Array("+".utf8)), .members(members[...], style), .lineEnd])
     case .mismatch(let node, let etag, let style, let bytes) where bytes <= wholeBytesMax:
-      append(mismatch: { $0.append(node, style: style) }, etag: etag, to: &output.text)
+      append(
+        mismatch: { encoded.append(node, style: style, to: &$0) }, etag: etag, to: &output.text)
     case .mismatch(let node, let etag, let style, let bytes):
       rest = LinePieces(bytes: bytes, node, style) { output, value in
         self.append(mismatch: value, etag: etag, to: &output)
@@ -95,7 +98,7 @@ struct LineCodec {
     let start = output.count
     var isWhole = true
     ReplyLine.success(to: &output) {
-      isWhole = $0.append(entry: id, node, upTo: wholeBytesMax)
+      isWhole = append(entry: id, node, to: &$0, upTo: wholeBytesMax)
     }
     if isWhole { return nil }
     output.truncate(to: start)
@@ -103,6 +106,20 @@ struct LineCodec {
     parts.insert(.text(Array("+".utf8)), at: 0)
     let held = node.heldBytes(atMost: replyBytesMax)
     return LinePieces(bytes: max(wholeBytesMax, held), parts: parts + [.lineEnd])
+  }
+
+  /// Appends a post or comment: its id, then its members.
+  ///
+  /// - Parameter bytesMax: the number of bytes after which to stop.
+  /// - Returns: whether all of it was appended.
+  private func append(
+    entry key: Key, _ node: Node, to output: inout JSONOutput, upTo bytesMax: Int
+  ) -> Bool {
+    output.append("{\"id\":")
+    output.append(key: key)
+    let isWhole = encoded.append(membersOf: node, to: &output, upTo: bytesMax)
+    output.append("}")
+    return isWhole
   }
 
   /// Appends a reply that is a JSON object with the members that `body` appends.
@@ -122,7 +139,7 @@ struct LineCodec {
       let end = output.count
       let room = wholeListBytesMax - (end - start)
       if index > 0 { output.append(UInt8(ascii: ",")) }
-      guard room > 0, output.append(entry: key, node, upTo: room, cache) else {
+      guard room > 0, append(entry: key, node, to: &output, upTo: room) else {
         output.truncate(to: end)
         return rest(of: entries, from: index, after: end - start)
       }
@@ -200,39 +217,5 @@ extension EventLines {
     case .constant(let node, let form):
       self.init(constant: node, subscribed.sequence, form: form)
     }
-  }
-}
-
-extension JSONOutput {
-  /// Appends a post or comment: its id, then its members.
-  ///
-  /// - Parameter bytesMax: the number of bytes after which to stop.
-  /// - Returns: whether all of it was appended.
-  mutating func append(
-    entry key: Key, _ node: Node, upTo bytesMax: Int, _ cache: EntryCache? = nil
-  ) -> Bool {
-    append("{\"id\":")
-    append(key: key)
-    let isWhole =
-      if let cache {
-        cache.append(membersOf: node, to: &self, upTo: bytesMax)
-      } else {
-        append(membersOf: node, upTo: bytesMax)
-      }
-    append("}")
-    return isWhole
-  }
-
-  /// Appends children as an object, also if their keys are integers, as an array would lose their order.
-  fileprivate mutating func append(members: [(key: Key, node: Node)], _ style: JSONStyle) {
-    guard !members.isEmpty else { return append("null") }
-    append("{")
-    for (index, (key, node)) in members.enumerated() {
-      if index > 0 { append(UInt8(ascii: ",")) }
-      append(key: key)
-      append(UInt8(ascii: ":"))
-      append(node, style: style)
-    }
-    append("}")
   }
 }

@@ -1,4 +1,4 @@
-internal import CanopyEvents
+package import CanopyEvents
 package import CanopySession
 package import NIOCore
 
@@ -6,8 +6,9 @@ package import NIOCore
 package final class LineConnections: Sendable {
   private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
 
-  package init(_ operations: Operations) {
-    contexts = LineServer.contexts(operations)
+  /// - Parameter encoded: the texts that the connections share with other protocols on their loop.
+  package init(_ operations: Operations, encoded: LoopLocals<EncodedNodes>) {
+    contexts = LineServer.contexts(operations, encoded: encoded)
   }
 
   /// Adds the handler of the line protocol, which takes and sends bytes, at the end of a pipeline.

@@ -88,12 +88,17 @@ public final class LineServer: Service {
 
   /// Returns the things that the connections of each event loop share.
   ///
-  /// - Parameter now: the clock by which the turns of connections end.
+  /// - Parameters:
+  ///   - encoded: the texts that they share with other protocols on their loop; nil for their own.
+  ///   - now: the clock by which the turns of connections end.
   static func contexts(
-    _ operations: Operations, now: @escaping @Sendable () -> NIODeadline = { .now() }
+    _ operations: Operations, encoded: LoopLocals<EncodedNodes>? = nil,
+    now: @escaping @Sendable () -> NIODeadline = { .now() }
   ) -> LoopLocals<NIOLoopBoundBox<LoopContext>> {
     LoopLocals { loop in
-      .makeBoxSendingValue(LoopContext(operations, loop: loop, now: now), eventLoop: loop)
+      .makeBoxSendingValue(
+        LoopContext(operations, loop: loop, encoded: encoded?.value(of: loop), now: now),
+        eventLoop: loop)
     }
   }
 

@@ -17,18 +17,21 @@ final class LoopContext: LoopServices {
 
   /// - Parameters:
   ///   - turns: the queue for turns; nil for one that looks for input between them.
+  ///   - encoded: the texts that this shares with other protocols on the loop; nil for its own.
   ///   - now: the clock by which turns end.
   init(
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
-    now: @escaping () -> NIODeadline = { .now() }
+    encoded: EncodedNodes? = nil, now: @escaping () -> NIODeadline = { .now() }
   ) {
-    codec = LineCodec(operations.limits)
+    let encoded = encoded ?? EncodedNodes(loop: loop)
+    codec = LineCodec(operations.limits, encoded)
     others = NamespaceLocals(loop: loop)
-    super.init(operations, protocolName: "line", loop: loop, turns: turns, now: now)
+    super.init(
+      operations, protocolName: "line", loop: loop, turns: turns, encoded: encoded, now: now)
   }
 
   private init(_ operations: Operations, of home: LoopContext) {
-    codec = LineCodec(operations.limits)
+    codec = LineCodec(operations.limits, home.encoded)
     others = NamespaceLocals(loop: home.loop)
     super.init(operations, sharing: home)
   }
@@ -73,9 +76,9 @@ final class LoopContext: LoopServices {
 
 extension LineCodec {
   /// Creates the codec for the replies of one namespace on one event loop.
-  fileprivate init(_ limits: Limits) {
+  fileprivate init(_ limits: Limits, _ encoded: EncodedNodes) {
     self.init(
       replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
-      cache: EntryCache())
+      encoded: encoded)
   }
 }

@@ -17,7 +17,7 @@ public struct MetricsText {
     /// The kind of the metric.
     public let kind: Kind
     /// A short description, or an empty text.
-    public let help: String
+    public fileprivate(set) var help: String
     /// The upper bounds of the values of a histogram, ascending.
     public let bounds: [Double]
     /// The series, in the order of their first samples.
@@ -81,6 +81,7 @@ public struct MetricsText {
       "\(MetricsText.name($0.name))=\"\(MetricsText.escaped($0.value))\""
     }.joined(separator: ",")
     func change(_ family: inout Family) {
+      if family.help.isEmpty { family.help = help }
       let position = family.positions[labelText] ?? family.series.count
       if position == family.series.count {
         family.series.append(Series(labels: labels, labelText: labelText))

@@ -1,4 +1,4 @@
-internal import CanopyEvents
+package import CanopyEvents
 internal import CanopyLineServer
 public import CanopySession
 internal import CanopyTree
@@ -38,16 +38,22 @@ public final class RealtimeConnections: Sendable {
   private let configuration: Configuration
   private let loops: LoopLocals<NIOLoopBoundBox<RealtimeLoop>>
   private let lines: LineConnections
+  /// The texts of large branches that the protocols on an event loop share.
+  package let encoded: LoopLocals<EncodedNodes>
 
   /// Creates the connections of a server.
   public init(_ operations: Operations, configuration: Configuration = Configuration()) {
     self.operations = operations
     self.configuration = configuration
-    lines = LineConnections(operations)
+    let encoded = LoopLocals { EncodedNodes(loop: $0) }
+    self.encoded = encoded
+    lines = LineConnections(operations, encoded: encoded)
     let loopCount = LoopCount()
     loops = LoopLocals { loop in
       .makeBoxSendingValue(
-        RealtimeLoop(operations, configuration, loop: loop, number: loopCount.next()),
+        RealtimeLoop(
+          operations, configuration, loop: loop, number: loopCount.next(),
+          encoded: encoded.value(of: loop)),
         eventLoop: loop)
     }
   }

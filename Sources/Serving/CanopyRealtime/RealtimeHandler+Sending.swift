@@ -30,10 +30,7 @@ extension RealtimeHandler {
       context.map(noteUnsent)
       return
     }
-    append { output in
-      var text = LinePieces(bytes: bytes, parts: parts)
-      while !text.isDone { text.write(to: &output, bytes: MessageFrames.charactersMax) }
-    }
+    append { shared.encoded.append(parts, to: &$0) }
   }
 
   // MARK: Answers

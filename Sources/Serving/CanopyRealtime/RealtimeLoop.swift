@@ -15,14 +15,15 @@ final class RealtimeLoop: LoopServices {
 
   init(
     _ operations: Operations, _ configuration: RealtimeConnections.Configuration,
-    loop: any EventLoop, number: Int
+    loop: any EventLoop, number: Int, encoded: EncodedNodes
   ) {
     self.configuration = configuration
     self.number = number
     startedAt = operations.now()
     home = nil
     others = NamespaceLocals(loop: loop)
-    super.init(operations, protocolName: "realtime", loop: loop, now: configuration.now)
+    super.init(
+      operations, protocolName: "realtime", loop: loop, encoded: encoded, now: configuration.now)
   }
 
   private init(_ operations: Operations, of home: RealtimeLoop) {

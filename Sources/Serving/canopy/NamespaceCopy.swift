@@ -76,15 +76,15 @@ struct NamespaceCopy {
       }
       Output.progress("\(name): \(contents.accounts) accounts")
     }
-    // First, because there may be no deleted accounts to write it with.
+    // The time of the latest login is copied even if there are no deleted accounts.
     try await copy.insertDeleted([], latestLogin: try await source.latestDeletedLogin())
-    try await forEachPageOfDeleted(in: source) { page in
+    try await forEachPageOfDeletedAccounts(in: source) { page in
       try await copy.insertDeleted(page, latestLogin: nil)
       contents.deletedAccounts += page.count
     }
   }
 
-  private func forEachPageOfDeleted(
+  private func forEachPageOfDeletedAccounts(
     in store: any ServerStore, _ body: ([DeletedAccount]) async throws -> Void
   ) async throws {
     var after: String?
@@ -133,7 +133,7 @@ struct NamespaceCopy {
     found.clientWrites = state.clientWrites.count
     var after: String?
     while let last = try await count(copy, after: after, &found) { after = last }
-    try await forEachPageOfDeleted(in: copy) { found.deletedAccounts += $0.count }
+    try await forEachPageOfDeletedAccounts(in: copy) { found.deletedAccounts += $0.count }
     found.disconnectWrites = try await copy.disconnectWriteIDs().count
     guard found == expected else {
       throw Failure(

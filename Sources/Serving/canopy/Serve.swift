@@ -88,8 +88,9 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
   @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
-  @Option(help: "The number of threads that serve connections (one per two cores).") var threads:
-    Int?
+  @Option(
+    help: "The number of threads that serve a port (one per two cores; for HTTP one per core).")
+  var threads: Int?
   @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
 
@@ -105,7 +106,8 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing. Those of several nodes are in their
     // journal.
     let rules = try RulesKeeper(folder: settings.postgres == nil ? settings.folder : nil)
-    let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
+    let metrics = MetricsRegistry(
+      now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }, roughNow: RoughTime.now)
     let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
     let shared = try await sharedParts(settings, node)
     let parts = try await open(settings, shared, rules, metrics)

@@ -9,7 +9,7 @@ internal import GRDB
 extension SQLiteStore: MovableJournal, MovableAccountStore {
   /// Writes the leaves in steps, then the numbers of the journal in one transaction. The rules are in a file of the folder.
   public func begin(with state: JournalState) async throws {
-    // Nothing else uses the store, so there is no need to rest.
+    // No appends wait between the steps: the store is not in use yet.
     try await write(Fold(root: state.tree.root, locations: [Location(.root)]), resting: {})
     let (sequence, time, writes) = (state.sequence, state.lastTime, state.clientWrites)
     try await writeDurably { db, tail in

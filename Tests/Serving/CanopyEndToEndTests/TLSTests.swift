@@ -26,6 +26,9 @@ import Testing
     try await eventually { server.log.contains("the certificate was read again") }
     let new = try await server.connect(trusting: .second)
     #expect(try await new.value("PING").string == "PONG")
+    let newWeb = try await LineSocketClient(port: server.httpPort, trusting: .second)
+    try await newWeb.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    #expect(try await newWeb.readLine() == "HTTP/1.1 200 OK")
     #expect(try await open.value("PING").string == "PONG")
 
     try TestCertificate.first.write(to: folder, key: .second)

@@ -155,4 +155,20 @@ struct ListCacheTests {
       }
     }
   }
+
+  @Test(arguments: Depth.allCases)
+  func `a list shows the changes since the last request`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect(as: "ada")
+      for i in 0..<20 { try await client.value("POST \"post \(i)\" body") }
+      let first = try await client.request("RECENT")
+      try await client.expect("RECENT", first)
+      let id = try #require(
+        try JSONValue(json: String(first.dropFirst())).elements?[3]["id"]?.string)
+      try await client.value("STAR \(id)")
+      let second = try await client.value("RECENT")
+      #expect(second.elements?[3]["starCount"]?.integer == 1)
+      #expect(second.elements?[4]["starCount"]?.integer == 0)
+    }
+  }
 }

@@ -52,10 +52,6 @@ extension RepositoryState {
       fail(request, .wrongCredentials)
     case .signUpAnonymously where user?.isAnonymous == true:
       request.succeed(user, self, isNewUser: false)
-    case .picture where !endpoint.isRealtime:
-      fail(
-        request,
-        AuthError(.operationNotAllowed, "the line protocol has no pictures; use an http URL"))
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:
       fail(request, AuthError(.providerAlreadyLinked, "the user has an e-mail address already"))
@@ -76,7 +72,14 @@ extension RepositoryState {
     guard !endpoint.isRealtime else { return sendIdentity(request) }
     // The server applies a line to the user of the connection: first learn whose it is.
     if request.kind.needsAccount, isSigningIn { return heldRequests.append(request) }
-    let isSent = send(.session(request)) { $0.append(session: request.kind) }
+    var line = JSONOutput()
+    guard line.append(session: request.kind) else {
+      return fail(
+        request,
+        AuthError(.operationNotAllowed, "the line protocol has no pictures; use an http URL"))
+    }
+    let bytes = line.bytes
+    let isSent = send(.session(request)) { output in bytes.withUnsafeBytes { output.append($0) } }
     if !isSent { fail(request, AuthError(.invalidArgument, "that is longer than a line may be")) }
   }
 
@@ -211,8 +214,11 @@ extension RepositoryState {
 
 extension JSONOutput {
   /// Appends a request about the session in the line protocol, without its terminator.
-  fileprivate mutating func append(session kind: SessionRequest.Kind) {
+  ///
+  /// - Returns: false if the protocol has no such request; then nothing is appended.
+  fileprivate mutating func append(session kind: SessionRequest.Kind) -> Bool {
     switch kind {
+    case .picture: return false
     case .signUp(let email, let password, let username):
       append("SIGNUP", email, password, username)
     case .signUpAnonymously: append("ANONYMOUS")
@@ -221,8 +227,6 @@ extension JSONOutput {
     case .customToken(let token): append("CUSTOM", token)
     case .confirm(let email, let password): append("CONFIRM", email, password)
     case .rename(let name): append("RENAME", name)
-    // Answered before: the protocol has no such request.
-    case .picture: append("PING")
     case .password(let current, let new): append("PASSWORD", current, new)
     case .credentials(let email, let password): append(email: email, password: password)
     case .link(let email, let password): append(email: email, password: password)
@@ -236,6 +240,7 @@ extension JSONOutput {
     case .reload: append("ACCOUNT")
     case .logOut: append("LOGOUT")
     }
+    return true
   }
 
   private mutating func append(email: String?, password: String?) {

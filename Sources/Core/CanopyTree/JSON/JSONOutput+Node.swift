@@ -59,10 +59,26 @@ extension JSONOutput {
   ///
   /// - Returns: whether all were appended; if not, the output ends anywhere.
   public mutating func append(membersOf node: Node, upTo bytesMax: Int) -> Bool {
+    upTo(bytesMax) { $0.append(membersOf: node) }
+  }
+
+  /// Appends a node, unless its text is long.
+  ///
+  /// O(`bytesMax`), and what the last leaf adds.
+  ///
+  /// - Returns: whether all of it was appended; if not, the output ends anywhere.
+  public mutating func append(_ node: Node, style: JSONStyle, upTo bytesMax: Int) -> Bool {
+    upTo(bytesMax) { $0.append(node, style: style) }
+  }
+
+  /// Calls `body`, which stops after a number of bytes.
+  ///
+  /// - Returns: whether `body` has appended no more than these.
+  private mutating func upTo(_ bytesMax: Int, _ body: (inout JSONOutput) -> Void) -> Bool {
     let end = bytesEnd
     bytesEnd = min(end, max(0, bytesMax) > Int.max - count ? .max : count + max(0, bytesMax))
     defer { bytesEnd = end }
-    append(membersOf: node)
+    body(&self)
     return count <= bytesEnd
   }
 

@@ -3,6 +3,7 @@ extension FuzzText {
   /// Returns a request that is valid for the parser, so that the connection continues, with a target, fields and a
   /// body that are wrong in many ways.
   mutating func request() -> [UInt8] {
+    if oneIn(40) { return identityRequest() }
     let method = pick([
       "GET", "GET", "GET", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "HEAD", "TRACE", "PROPFIND",
       "LINK", "SEARCH",

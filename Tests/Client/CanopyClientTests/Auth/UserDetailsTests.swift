@@ -124,14 +124,12 @@ import Testing
   @Test func `the details survive a restart without a connection`() async throws {
     try await withBackend(over: .realtime) { backend in
       let folder = try TemporaryFolder()
-      func open() throws -> Database {
-        let database = try backend.anonymousClient {
-          $0.persistenceFolder = folder.path + "/data"
-        }
+      func open(_ name: String) throws -> Database {
+        let database = try backend.anonymousClient { $0.persistenceFolder = folder.file(name) }
         database.isPersistenceEnabled = true
         return database
       }
-      let first = try open()
+      let first = try open("first")
       let user = try await Auth.auth(database: first).createUser(
         withEmail: Self.email, password: Self.password
       ).user
@@ -140,7 +138,10 @@ import Testing
       try await change.commitChanges()
       first.goOffline()
       await first.recorded()
-      let second = try open()
+      // The first one still has its folder open.
+      try FileManager.default.copyItem(
+        atPath: folder.file("first"), toPath: folder.file("second"))
+      let second = try open("second")
       second.goOffline()
       let kept = try #require(Auth.auth(database: second).currentUser)
       #expect(kept == Auth.auth(database: first).currentUser)

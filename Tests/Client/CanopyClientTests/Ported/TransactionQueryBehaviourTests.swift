@@ -128,11 +128,14 @@ import Testing
   func `a transaction begins with the result of an earlier update`(_ kind: WireKind) async throws {
     try await withPair(over: kind) { _, writer, _ in
       let (seen, ends) = (Received<String>(), Received<String>())
+      // Without a connection, the update cannot end before the transaction begins.
+      writer.database.goOffline()
       writer.startUpdate(["foo": "bar"])
       run(writer.child("foo"), ends) { data in
         seen.add("\(data.value ?? "nil")")
         return .success(withValue: data)
       }
+      writer.database.goOnline()
       #expect(await ends.wait(for: 1) == ["ok bar"])
       #expect(seen.values == ["bar"])
     }
