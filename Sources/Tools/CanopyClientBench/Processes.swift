@@ -13,9 +13,12 @@ final class ServerProcess {
   ///
   /// - Parameters:
   ///   - transport: the protocol of `port`.
+  ///   - folder: the data folder, which is removed at the end; nil for one of this process.
   ///   - seed: a file of demo content; nil for an empty server.
-  init(_ transport: ChaosTransport = .line, seed: String? = nil) throws {
-    folder = NSTemporaryDirectory() + "canopy-client-bench-\(UUID().uuidString)"
+  init(_ transport: ChaosTransport = .line, folder: String? = nil, seed: String? = nil) throws {
+    let name = "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
+    let folder = folder ?? NSTemporaryDirectory() + name
+    self.folder = folder
     if let seed {
       let seeding = Process()
       seeding.executableURL = Self.built("canopy")

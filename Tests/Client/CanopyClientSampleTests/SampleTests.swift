@@ -24,6 +24,8 @@ import Testing
       parts.clock.advance(Int64(Date().timeIntervalSince1970 * 1_000) - parts.clock.now)
       setenv("CANOPY_URL", "canopy://127.0.0.1:\(port)", 1)
       defer { unsetenv("CANOPY_URL") }
+      // An earlier test may have had this port, and have left its database offline.
+      Database.database().goOnline()
       let user = try await Auth.auth().createUser(
         withEmail: "ada@example.org", password: "secret words of ada", username: "ada"
       ).user
@@ -162,12 +164,16 @@ import Testing
   func `the samples run on the demo server over both transports`(
     _ transport: ChaosTransport
   ) async throws {
+    let folder = try TemporaryFolder()
     let server = try ServerProcess(
-      transport, seed: Checkout.root.appending(path: "Seeds/demo.json").path)
+      transport, folder: folder.file("data"),
+      seed: Checkout.root.appending(path: "Seeds/demo.json").path)
     defer { server.stop() }
     setenv("CANOPY_URL", transport.url(port: server.port), 1)
     defer { unsetenv("CANOPY_URL") }
     let database = Database.database()
+    // An earlier test may have had this port, and have left its database offline.
+    database.goOnline()
     let result: Result<Void, any Error>
     do { result = .success(try await runSamples(transport)) } catch { result = .failure(error) }
     database.goOffline()
