@@ -168,7 +168,10 @@ import Testing
     let server = try ServerProcess(
       transport, folder: folder.file("data"),
       seed: Checkout.root.appending(path: "Seeds/demo.json").path)
-    defer { server.stop() }
+    defer {
+      server.stop()
+      withExtendedLifetime(folder) {}
+    }
     setenv("CANOPY_URL", transport.url(port: server.port), 1)
     defer { unsetenv("CANOPY_URL") }
     let database = Database.database()
