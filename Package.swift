@@ -363,7 +363,8 @@ let package = Package(
     .testTarget(
       name: "CanopyClientSampleTests",
       dependencies: [
-        "CanopyClient", "CanopyEngine", "CanopySocial", "CanopyTesting", "CanopyTree",
+        "CanopyClient", "CanopyClientBench", "CanopyEngine", "CanopySocial", "CanopyTesting",
+        "CanopyTree", "canopy",
       ],
       path: "Tests/Client/CanopyClientSampleTests", swiftSettings: applicationSettings),
     // Runs the built command; depending on it has it built.

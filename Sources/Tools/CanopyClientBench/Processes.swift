@@ -11,10 +11,23 @@ final class ServerProcess {
 
   /// Starts a server on a free port and waits until it is ready.
   ///
-  /// - Parameter transport: the protocol of `port`.
-  init(_ transport: ChaosTransport = .line) throws {
-    folder =
-      NSTemporaryDirectory() + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
+  /// - Parameters:
+  ///   - transport: the protocol of `port`.
+  ///   - folder: the data folder, which is removed at the end; nil for one of this process.
+  ///   - seed: a file of demo content; nil for an empty server.
+  init(_ transport: ChaosTransport = .line, folder: String? = nil, seed: String? = nil) throws {
+    let name = "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
+    let folder = folder ?? NSTemporaryDirectory() + name
+    self.folder = folder
+    if let seed {
+      let seeding = Process()
+      seeding.executableURL = Self.built("canopy")
+      seeding.arguments = ["seed", "--data", folder, seed]
+      seeding.standardError = FileHandle.nullDevice
+      try seeding.run()
+      seeding.waitUntilExit()
+      guard seeding.terminationStatus == 0 else { throw BenchFailure("\(seed) was not read") }
+    }
     process = Process()
     process.executableURL = Self.built("canopy")
     process.arguments = [

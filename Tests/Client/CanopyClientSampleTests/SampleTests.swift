@@ -8,6 +8,8 @@ import Observation
 import Synchronization
 import Testing
 
+@testable import CanopyClientBench
+
 /// The published samples and those of the documents, run with a server. They are compiled as an application is, and
 /// run on the main actor where an application would.
 ///
@@ -22,6 +24,8 @@ import Testing
       parts.clock.advance(Int64(Date().timeIntervalSince1970 * 1_000) - parts.clock.now)
       setenv("CANOPY_URL", "canopy://127.0.0.1:\(port)", 1)
       defer { unsetenv("CANOPY_URL") }
+      // An earlier test may have had this port, and have left its database offline.
+      Database.database().goOnline()
       let user = try await Auth.auth().createUser(
         withEmail: "ada@example.org", password: "secret words of ada", username: "ada"
       ).user
@@ -154,6 +158,100 @@ import Testing
       #expect(try at(engine, "posts").isAbsent)
       #expect(SocialCheck.problems(in: engine.root) == [])
     }
+  }
+
+  @Test(arguments: ChaosTransport.allCases)
+  func `the samples run on the demo server over both transports`(
+    _ transport: ChaosTransport
+  ) async throws {
+    let folder = try TemporaryFolder()
+    let server = try ServerProcess(
+      transport, folder: folder.file("data"),
+      seed: Checkout.root.appending(path: "Seeds/demo.json").path)
+    defer {
+      server.stop()
+      withExtendedLifetime(folder) {}
+    }
+    setenv("CANOPY_URL", transport.url(port: server.port), 1)
+    defer { unsetenv("CANOPY_URL") }
+    let database = Database.database()
+    // An earlier test may have had this port, and have left its database offline.
+    database.goOnline()
+    let result: Result<Void, any Error>
+    do { result = .success(try await runSamples(transport)) } catch { result = .failure(error) }
+    database.goOffline()
+    try result.get()
+  }
+
+  @MainActor private func runSamples(_ transport: ChaosTransport) async throws {
+    let user = try await Auth.auth().createUser(
+      withEmail: "grace@example.org", password: "secret words of grace"
+    ).user
+    let controller = PostController()
+    controller.appear()
+    let ref: DatabaseReference = controller.ref
+    let profile = ref.child("users").child(user.uid)
+    // Over HTTP the sign-up writes no profile. A post before the profile is refused.
+    #expect(try await profile.getData().exists() == (transport == .line))
+    let early = ["uid": user.uid, "author": "Grace", "title": "Early", "body": "A body"]
+    let key = try #require(ref.child("posts").childByAutoId().key)
+    let refusal = await #expect(throws: DatabaseError.self) {
+      try await ref.updateChildValues([
+        "/posts/\(key)": early, "/user-posts/\(user.uid)/\(key)": early,
+      ])
+    }
+    #expect(refusal?.code == .permissionDenied)
+    controller.setUserAndTell(user, "Grace")
+    try await eventually { controller.outcomes == ["saved \(user.uid)"] }
+    controller.readProfileOnce()
+    try await eventually { controller.profiles == [Profile(username: "Grace")] }
+
+    controller.publish(userID: user.uid, username: "Grace", title: "Moths", body: "A body")
+    let (copy, _) = try await ref.child("user-posts").child(user.uid)
+      .observeSingleEventAndPreviousSiblingKey(of: .childAdded)
+    let post = ref.child("posts").child(copy.key)
+    controller.postRef = post
+    controller.observePost()
+    try await eventually { controller.shownPosts.last?["title"] as? String == "Moths" }
+
+    let comments = CommentsController(post: copy.key)
+    comments.appear()
+    comments.list()
+    let comment = comments.commentsRef.childByAutoId()
+    try await comment.setValue(["uid": user.uid, "author": "Grace", "text": "Also bees."])
+    try await eventually { comments.comments.count == 1 }
+    for count in [1, 0, 1] {
+      controller.outcomes = []
+      controller.toggleStar(on: post)
+      controller.toggleStar(on: copy.ref)
+      try await eventually { controller.outcomes.count == 2 }
+      #expect(
+        controller.outcomes == ["committed true \(copy.key)", "committed true \(copy.key)"])
+      let stored = try await post.getData()
+      #expect(stored.childSnapshot(forPath: "stars").childrenCount == UInt(count))
+      #expect(stored.childSnapshot(forPath: "starCount").value as? Int == count)
+    }
+    #expect(try await comments.myTopPosts.getData().childSnapshots.map(\.key) == [copy.key])
+    #expect(try await comments.oldestPosts.getData().childrenCount == 63)
+    #expect(try await comments.mostViewed.getData().childrenCount > 0)
+
+    // A new name changes the post and the comment, and the name of another user is refused with the reason.
+    controller.setUsername(user, "Hopper")
+    _ = try await profile.getData()
+    #expect(try await post.child("author").getData().value as? String == "Hopper")
+    #expect(try await comment.child("author").getData().value as? String == "Hopper")
+    controller.outcomes = []
+    controller.setUserAndTell(user, "OldChalk")
+    try await eventually { controller.outcomes.count == 1 }
+    #expect(controller.outcomes[0].contains("the user name OldChalk is taken"))
+
+    try await comment.removeValue()
+    try await eventually { comments.comments.isEmpty }
+    comments.disappear()
+    controller.remove(copy.key, of: user.uid)
+    try await eventually { controller.shownPosts.last?.isEmpty == true }
+    controller.disappear()
+    #expect(try await ref.child("posts").getData().childrenCount == 62)
   }
 
   @Test func `added and removed comments are rows of a table`() async throws {

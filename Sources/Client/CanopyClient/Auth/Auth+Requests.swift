@@ -74,7 +74,9 @@ extension Auth {
 
   /// Returns the user of a reply.
   static func result(_ reply: SessionReply, _ auth: Auth) -> Result<AuthDataResult, AuthError> {
-    reply.user.map { .success(AuthDataResult(user: $0.with(auth))) }
+    reply.user.map {
+      .success(AuthDataResult(user: $0.with(auth), additionalUserInfo: reply.information))
+    }
       ?? .failure(AuthError(.nullUser, "nobody is signed in; sign in first"))
   }
 }

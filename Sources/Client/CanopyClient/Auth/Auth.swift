@@ -229,6 +229,8 @@ public struct User: Sendable, Equatable {
   /// Whether the user is the administrator of the server, to whom the security rules do not apply.
   /// Canopy's own addition.
   public let isAdministrator: Bool
+  /// The properties of the account that the server sends only on request.
+  let details: UserDetails
 
   /// The accounts from which the user comes; nil within the library.
   var auth: Auth?
@@ -236,7 +238,7 @@ public struct User: Sendable, Equatable {
   /// Creates a user. An empty e-mail address or name stands for none.
   init(
     uid: String, email: String?, displayName: String?, isAdministrator: Bool = false,
-    isAnonymous: Bool = false, isEmailVerified: Bool = false
+    isAnonymous: Bool = false, isEmailVerified: Bool = false, details: UserDetails = UserDetails()
   ) {
     self.uid = uid
     self.email = email == "" ? nil : email
@@ -244,6 +246,7 @@ public struct User: Sendable, Equatable {
     self.isAdministrator = isAdministrator
     self.isAnonymous = isAnonymous
     self.isEmailVerified = isEmailVerified
+    self.details = details
   }
 
   /// The accounts that carry out the operations of this user.
@@ -253,7 +256,14 @@ public struct User: Sendable, Equatable {
   func named(_ name: String) -> User {
     User(
       uid: uid, email: email, displayName: name, isAdministrator: isAdministrator,
-      isAnonymous: isAnonymous, isEmailVerified: isEmailVerified)
+      isAnonymous: isAnonymous, isEmailVerified: isEmailVerified, details: details)
+  }
+
+  /// Returns the user with other details.
+  func with(_ details: UserDetails) -> User {
+    User(
+      uid: uid, email: email, displayName: displayName, isAdministrator: isAdministrator,
+      isAnonymous: isAnonymous, isEmailVerified: isEmailVerified, details: details)
   }
 
   /// The uid, compared by its bytes.
@@ -266,11 +276,11 @@ public struct User: Sendable, Equatable {
     return user
   }
 
-  /// Whether both have the same properties.
+  /// Whether both have the same properties, apart from `metadata` and `providerData`.
   public static func == (a: User, b: User) -> Bool {
     a.identity == b.identity && a.email == b.email && a.displayName == b.displayName
       && a.isAdministrator == b.isAdministrator && a.isAnonymous == b.isAnonymous
-      && a.isEmailVerified == b.isEmailVerified
+      && a.isEmailVerified == b.isEmailVerified && a.details.photoURL == b.details.photoURL
   }
 
   static let administrator = User(
@@ -281,4 +291,6 @@ public struct User: Sendable, Equatable {
 public struct AuthDataResult: Sendable, Equatable {
   /// The user who is signed in now.
   public let user: User
+  /// Whether a sign-in created the user, and how; nil for a change of the account.
+  public let additionalUserInfo: AdditionalUserInfo?
 }

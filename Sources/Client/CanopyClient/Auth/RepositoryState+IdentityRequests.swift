@@ -44,6 +44,15 @@ extension RepositoryState {
           $1.takeTokens($0, request, displayName: name)
         }
       }
+    case .picture(let url, let name):
+      withIdentityToken(request) { token, state in
+        let names = name.map { [("displayName" as StaticString, $0)] } ?? []
+        state.askIdentity("update", [("idToken", token), ("photoUrl", url)] + names) {
+          result, state in
+          let shown = name ?? state.session.user?.displayName ?? ""
+          state.takeTokens(result, request, displayName: shown)
+        }
+      }
     case .reload:
       withIdentityToken(request) { token, state in
         state.askIdentity("lookup", [("idToken", token)]) { $1.takeAccount($0, request) }
@@ -173,10 +182,13 @@ extension RepositoryState {
         let claims = IdentityClaims(token.text),
         let uid = reply["localId"]?.string ?? claims.uid
       else { return fail(request, .unreadable) }
+      var details = uid.hasSameBytes(as: session.user?.uid ?? "") ? session.user?.details : nil
+      if displayName != nil { details?.photoURL = reply["photoUrl"]?.string }
       let user = User(
         uid: uid, email: reply["email"]?.string ?? claims.email,
         displayName: reply["displayName"]?.string ?? displayName ?? claims.name,
-        isAnonymous: claims.provider == "anonymous", isEmailVerified: claims.isEmailVerified)
+        isAnonymous: claims.provider == "anonymous", isEmailVerified: claims.isEmailVerified,
+        details: details ?? UserDetails())
       let stored = RealtimeCredential.refresh(token.refresh).text
       guard setSession(user, token: stored, by: request) else {
         return finishLate(request, uid: uid)
@@ -189,7 +201,8 @@ extension RepositoryState {
         // This connection began with another identity.
         reconnect("the session has changed")
       }
-      request.succeed(user, self)
+      guard request.kind.needsReading else { return request.succeed(user, self) }
+      readAccount(request, isNewUser: reply["isNewUser"].map { $0 == .leaf(true) })
     }
   }
 
@@ -211,7 +224,7 @@ extension RepositoryState {
       let user = User(
         uid: uid, email: email, displayName: account["displayName"]?.string,
         isAnonymous: email == nil && account["customAuth"] != .leaf(true),
-        isEmailVerified: account["emailVerified"] == .leaf(true))
+        isEmailVerified: account["emailVerified"] == .leaf(true), details: UserDetails(account))
       setSession(user, token: session.token)
       request.succeed(user, self)
     }
@@ -240,5 +253,17 @@ extension RepositoryState {
     }
     guard setSession(user, token: token, by: request) else { return finishLate(request) }
     request.succeed(user, self)
+  }
+}
+
+extension UserDetails {
+  /// Reads the details of an account as `accounts:lookup` shows it.
+  fileprivate init(_ account: JSONValue) {
+    photoURL = account["photoUrl"]?.string
+    createdAt = account["createdAt"]?.string.flatMap { Int64($0) }
+    lastLoginAt = account["lastLoginAt"]?.string.flatMap { Int64($0) }
+    if case .array(let providers)? = account["providerUserInfo"] {
+      hasPassword = providers.contains { $0["providerId"]?.string == EmailAuthProvider.id }
+    }
   }
 }

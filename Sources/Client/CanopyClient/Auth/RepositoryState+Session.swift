@@ -50,7 +50,8 @@ extension RepositoryState {
       fail(request, AuthError(.missingEmail, "an e-mail address is missing"))
     case .logIn(_, password: ""):
       fail(request, .wrongCredentials)
-    case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
+    case .signUpAnonymously where user?.isAnonymous == true:
+      request.succeed(user, self, isNewUser: false)
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:
       fail(request, AuthError(.providerAlreadyLinked, "the user has an e-mail address already"))
@@ -71,7 +72,14 @@ extension RepositoryState {
     guard !endpoint.isRealtime else { return sendIdentity(request) }
     // The server applies a line to the user of the connection: first learn whose it is.
     if request.kind.needsAccount, isSigningIn { return heldRequests.append(request) }
-    let isSent = send(.session(request)) { $0.append(session: request.kind) }
+    var line = JSONOutput()
+    guard line.append(session: request.kind) else {
+      return fail(
+        request,
+        AuthError(.operationNotAllowed, "the line protocol has no pictures; use an http URL"))
+    }
+    let bytes = line.bytes
+    let isSent = send(.session(request)) { output in bytes.withUnsafeBytes { output.append($0) } }
     if !isSent { fail(request, AuthError(.invalidArgument, "that is longer than a line may be")) }
   }
 
@@ -115,7 +123,10 @@ extension RepositoryState {
         User(
           uid: uid, email: members.text("email"), displayName: members.text("username"),
           isAnonymous: members.text("provider") == "anonymous",
-          isEmailVerified: members["verified"].map { $0.elementsEqual("true".utf8) } ?? false)
+          isEmailVerified: members["verified"].map { $0.elementsEqual("true".utf8) } ?? false,
+          details: UserDetails(
+            createdAt: members.integer("createdAt"),
+            hasPassword: members.text("provider") == "password"))
       }
     }
   }
@@ -153,22 +164,23 @@ extension RepositoryState {
     }
     guard setSession(user, token: token, by: request) else { return finishLate(request) }
     switch request.kind {
-    case .logIn, .confirm, .customToken, .password, .credentials:
-      readAccount(request)
     case .token where !user.isAdministrator: readAccount(request)
+    case let kind where kind.needsReading: readAccount(request)
     default: request.succeed(user, self)
     }
   }
 
   /// Reads the rest of the account, and answers with the user of a new session.
-  private func readAccount(_ request: SessionRequest) {
+  ///
+  /// - Parameter isNewUser: whether the request created the user; nil if its kind decides.
+  func readAccount(_ request: SessionRequest, isNewUser: Bool? = nil) {
     let mark = session.mark()
     let reload = SessionRequest(
       number: request.number, kind: .reload, token: session.token, mark: mark
     ) { _, state in
       // The session has begun, whether or not the rest is known.
       guard state.session.isSame(as: mark) else { return state.finishLate(request) }
-      request.succeed(state.session.user, state)
+      request.succeed(state.session.user, state, isNewUser: isNewUser)
     }
     send(reload)
   }
@@ -202,8 +214,11 @@ extension RepositoryState {
 
 extension JSONOutput {
   /// Appends a request about the session in the line protocol, without its terminator.
-  fileprivate mutating func append(session kind: SessionRequest.Kind) {
+  ///
+  /// - Returns: false if the protocol has no such request; then nothing is appended.
+  fileprivate mutating func append(session kind: SessionRequest.Kind) -> Bool {
     switch kind {
+    case .picture: return false
     case .signUp(let email, let password, let username):
       append("SIGNUP", email, password, username)
     case .signUpAnonymously: append("ANONYMOUS")
@@ -225,6 +240,7 @@ extension JSONOutput {
     case .reload: append("ACCOUNT")
     case .logOut: append("LOGOUT")
     }
+    return true
   }
 
   private mutating func append(email: String?, password: String?) {

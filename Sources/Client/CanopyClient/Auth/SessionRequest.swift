@@ -10,6 +10,8 @@ struct SessionRequest: Sendable {
     /// Proves the password of the signed-in user again.
     case confirm(email: String, password: String)
     case rename(String)
+    /// Sets the picture, and the name unless it is nil. An empty picture stands for none.
+    case picture(String, name: String?)
     case reload
     case password(current: String, new: String)
     /// Sets the e-mail address, the password or both; nil keeps one.
@@ -41,12 +43,18 @@ struct SessionReply: Sendable {
   var user: User?
   /// The identity token or the e-mail address that the request asked for.
   var text = ""
+  /// The circumstances of a sign-in.
+  var information: AdditionalUserInfo?
 }
 
 extension SessionRequest {
   /// Answers with the signed-in user.
-  func succeed(_ user: User?, _ state: RepositoryState) {
-    answer(.success(SessionReply(user: user)), state)
+  ///
+  /// - Parameter isNewUser: whether the request created the user; nil if its kind decides.
+  func succeed(_ user: User?, _ state: RepositoryState, isNewUser: Bool? = nil) {
+    answer(
+      .success(SessionReply(user: user, information: kind.information(isNewUser: isNewUser))), state
+    )
   }
 
   /// Answers with a text.
@@ -61,8 +69,15 @@ extension SessionRequest {
     guard let user = mark.user else { return nil }
     switch kind {
     case .rename(let name): return user.named(name)
+    case .picture(let url, let name):
+      var details = user.details
+      details.photoURL = url.isEmpty ? nil : url
+      return (name.map { user.named($0) } ?? user).with(details)
     case .credentials(let email?, _), .link(let email, _):
-      return User(uid: user.uid, email: email, displayName: user.displayName)
+      var details = user.details
+      details.hasPassword = true
+      return User(
+        uid: user.uid, email: email, displayName: user.displayName, details: details)
     default: return user
     }
   }
@@ -93,10 +108,35 @@ extension SessionRequest.Kind {
     }
   }
 
+  /// Returns the circumstances of a sign-in of this kind; nil for another kind.
+  ///
+  /// - Parameter isNewUser: whether the request created the user; nil if the kind decides.
+  func information(isNewUser: Bool?) -> AdditionalUserInfo? {
+    switch self {
+    case .signUp:
+      AdditionalUserInfo(providerID: EmailAuthProvider.id, isNewUser: isNewUser ?? true)
+    case .signUpAnonymously: AdditionalUserInfo(providerID: "", isNewUser: isNewUser ?? true)
+    case .logIn, .confirm:
+      AdditionalUserInfo(providerID: EmailAuthProvider.id, isNewUser: isNewUser ?? false)
+    case .customToken: AdditionalUserInfo(providerID: "", isNewUser: isNewUser ?? false)
+    default: nil
+    }
+  }
+
+  /// Whether the reply lacks a part of the account, which another request reads.
+  var needsReading: Bool {
+    switch self {
+    case .signUp, .signUpAnonymously, .logIn, .confirm, .customToken, .password, .credentials,
+      .link:
+      true
+    default: false
+    }
+  }
+
   /// Whether the request needs a session, so that a refused one has ended.
   var needsSession: Bool {
     switch self {
-    case .rename, .reload, .idToken, .sendVerification: true
+    case .rename, .picture, .reload, .idToken, .sendVerification: true
     default: needsRecentLogin
     }
   }

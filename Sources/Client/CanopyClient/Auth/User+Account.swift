@@ -27,26 +27,46 @@ extension User {
 
 /// A change of a user's profile.
 public final class UserProfileChangeRequest: Sendable {
+  private struct Profile {
+    var name: String?
+    var photoURL: URL?
+  }
+
   private let user: User
-  private let name: Mutex<String?>
+  private let profile: Mutex<Profile>
 
   init(_ user: User) {
     self.user = user
-    name = Mutex(user.displayName)
+    profile = Mutex(Profile(name: user.displayName, photoURL: user.photoURL))
   }
 
-  /// The user name: 1 to 32 ASCII letters, digits, `_` or `-`.
+  /// The user name: over the line protocol 1 to 32 ASCII letters, digits, `_` or `-`.
   public var displayName: String? {
-    get { name.withLock { $0 } }
-    set { name.withLock { $0 = newValue } }
+    get { profile.withLock { $0.name } }
+    set { profile.withLock { $0.name = newValue } }
+  }
+
+  /// The picture; nil for none. Over the line protocol a change of it fails with `operationNotAllowed`.
+  public var photoURL: URL? {
+    get { profile.withLock { $0.photoURL } }
+    set { profile.withLock { $0.photoURL = newValue } }
+  }
+
+  /// The request that carries out the change; nil if there is nothing to change.
+  private var request: SessionRequest.Kind? {
+    let name = displayName == user.displayName ? nil : displayName
+    guard photoURL == user.photoURL else {
+      return .picture(photoURL?.absoluteString ?? "", name: name)
+    }
+    return name.map { .rename($0) }
   }
 
   /// Carries out the change.
   ///
   /// - Throws: `AuthError`.
   public func commitChanges() async throws {
-    guard let name = displayName, name != user.displayName else { return }
-    _ = try await user.owner.perform(.rename(name), of: user.uid)
+    guard let request else { return }
+    _ = try await user.owner.perform(request, of: user.uid)
   }
 
   /// Carries out the change.
@@ -56,10 +76,10 @@ public final class UserProfileChangeRequest: Sendable {
     @_inheritActorContext completion: (@Sendable @isolated(any) ((any Error)?) -> Void)? = nil
   ) {
     let callback = completion.map { Callback(of: $0) }
-    guard let name = displayName, name != user.displayName else {
+    guard let request else {
       let repository = user.owner.repository
       return repository.use { state in if let callback { state.call(callback, nil) } }
     }
-    user.owner.report(.rename(name), of: user.uid, callback)
+    user.owner.report(request, of: user.uid, callback)
   }
 }

@@ -188,7 +188,12 @@ private struct SavedSession {
     user = User(
       uid: uid, email: value["email"]?.string, displayName: value["name"]?.string,
       isAdministrator: isAdministrator, isAnonymous: value["anonymous"] == .leaf(true),
-      isEmailVerified: value["verified"] == .leaf(true))
+      isEmailVerified: value["verified"] == .leaf(true),
+      details: UserDetails(
+        photoURL: value["photo"]?.string,
+        createdAt: value["created"]?.string.flatMap { Int64($0) },
+        lastLoginAt: value["login"]?.string.flatMap { Int64($0) },
+        hasPassword: value["password"] == .leaf(true)))
     self.token = token
   }
 
@@ -204,6 +209,14 @@ private struct SavedSession {
       output.append(",\"name\":")
       output.append(string: name)
     }
+    let details = user.details
+    if let photo = details.photoURL {
+      output.append(",\"photo\":")
+      output.append(string: photo)
+    }
+    if let time = details.createdAt { output.append(raw: ",\"created\":\"\(time)\"") }
+    if let time = details.lastLoginAt { output.append(raw: ",\"login\":\"\(time)\"") }
+    if details.hasPassword { output.append(",\"password\":true") }
     output.append(",\"administrator\":")
     output.append(user.isAdministrator ? "true" : "false")
     if user.isAnonymous { output.append(",\"anonymous\":true") }
