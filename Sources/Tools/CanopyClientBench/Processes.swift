@@ -16,8 +16,10 @@ final class ServerProcess {
   ///   - folder: the data folder, which is removed at the end; nil for one of this process.
   ///   - seed: a file of demo content; nil for an empty server.
   init(_ transport: ChaosTransport = .line, folder: String? = nil, seed: String? = nil) throws {
-    let name = "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
-    let folder = folder ?? NSTemporaryDirectory() + name
+    let folder =
+      folder
+      ?? NSTemporaryDirectory()
+      + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
     self.folder = folder
     if let seed {
       let seeding = Process()
