@@ -59,6 +59,30 @@ extension Engine {
     if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
   }
 
+  /// Moves listeners to another group, between two commits: the group is notified of every later commit, and their
+  /// former groups of none.
+  ///
+  /// - Parameters:
+  ///   - listeners: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
+  ///     with the closure of the group for its view.
+  ///   - completion: called once, after that, on the engine's thread; or at once when the engine is stopping.
+  public func move(
+    to group: any ListenerGroup,
+    _ moved:
+      @escaping @Sendable () -> [(
+        id: ListenerID, listener: @Sendable (Notification) -> Void
+      )],
+    completion: @escaping @Sendable () -> Void
+  ) {
+    let isAccepted = enqueueBarrier(named: "listen") { [self] in
+      assertOnThread()
+      for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
+      completion()
+      endNotifying()
+    }
+    if !isAccepted { completion() }
+  }
+
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners
   /// that may no longer listen are denied before `completion` is called.
   ///

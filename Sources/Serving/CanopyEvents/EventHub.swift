@@ -14,14 +14,16 @@ package import NIOCore
 /// Call it on the loop only.
 package final class EventHub: Sendable {
   package let loop: any EventLoop
-  private let engine: Engine
-  private let inbox: LoopInbox
+  let engine: Engine
+  package let inbox: LoopInbox
   private let limits: Limits
   private let now: @Sendable () -> NIODeadline
   private let beside: @Sendable (@escaping @Sendable () -> Void) -> Bool
-  private let state: NIOLoopBoundBox<State>
+  let state: NIOLoopBoundBox<State>
+  /// The owner of the turns of the hub; nil for the hub that most connections share. An own hub works in its turns only.
+  package let turnGroup: TurnGroup?
 
-  private struct State {
+  struct State {
     var views = PathTrie<ViewLevel>()
     var viewCount = 0
     /// The number of the next view.
@@ -46,6 +48,16 @@ package final class EventHub: Sendable {
     var isComputing = false
     /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
+    /// The number of moves to the hub that are under way. Meanwhile it sends nothing: the events before a move come first.
+    var moves = 0
+    /// The number of subscriptions of each remote network.
+    var networks: [String: Int] = [:]
+
+    /// Whether the hub can send nothing now.
+    var isWaiting: Bool { goesOnLater || isComputing || moves > 0 }
+
+    /// Whether no event that was taken from the inbox is left.
+    var isDone: Bool { delivery == nil && concerned == nil && pending.isEmpty }
   }
 
   /// The reasons for which a subscription does not begin.
@@ -62,11 +74,13 @@ package final class EventHub: Sendable {
   ///   - limits: the bounds on events.
   ///   - now: the clock by which turns end.
   ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
+  ///   - turns: the turns of own hubs, with the owner of this hub; nil for a hub that most connections share.
   ///   - beside: starts a thread that runs a closure. Returns false, and does not run it, if no thread can be started.
   package init(
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },
     later: (@Sendable (@escaping () -> Void) -> Void)? = nil,
+    turns own: (turns: LoopTurns, group: TurnGroup)? = nil,
     beside: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
       WorkerThread.start(niceness: 5, $0)
     }
@@ -77,7 +91,10 @@ package final class EventHub: Sendable {
     self.limits = limits
     self.now = now
     self.beside = beside
-    let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
+    turnGroup = own?.group
+    let turns =
+      own?.turns ?? later.map { LoopTurns(loop: inbox.loop, later: $0) }
+      ?? LoopTurns(loop: inbox.loop)
     state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
 
@@ -95,21 +112,22 @@ package final class EventHub: Sendable {
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
-    let deny = { @Sendable [self] in inbox.collect(.call { self.deny(bound.value.0) }) }
+    let registration = HubRegistration(inbox)
+    subscription.registration = registration
+    subscription.listening = listening
+    let deny = { @Sendable [self] in registration.call { self.deny(bound.value.0) } }
     engine.listen(
-      listening, group: inbox, owner: owner, authorization: authorization,
-      { [inbox] notification in
-        inbox.collect(.notification(boundView, notification, notification.change))
-      },
+      listening, group: inbox, owner: owner, authorization: authorization, listener(of: view),
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
+      registration.begin(id)
       call { [self] in
         let view = boundView.value
         let (subscription, started) = bound.value
         view.starting -= 1
         subscription.listener = id
         if id != nil, !subscription.hasEnded {
-          view.add(subscription)
+          add(subscription, to: view)
         } else {
           drop(subscription)
         }
@@ -119,7 +137,38 @@ package final class EventHub: Sendable {
     }
   }
 
-  private func findOrAddView(_ listening: Listening) -> LocalView {
+  /// Returns the closure that hands the events of a view to the inbox.
+  func listener(of view: LocalView) -> @Sendable (Notification) -> Void {
+    let view = NIOLoopBound(view, eventLoop: loop)
+    return { [inbox] notification in
+      inbox.collect(.notification(view, notification, notification.change))
+    }
+  }
+
+  func add(_ subscription: HubSubscription, to view: LocalView) {
+    view.add(subscription)
+    subscription.hub = self
+    if let network = subscription.network { state.value.networks[network, default: 0] += 1 }
+  }
+
+  /// Removes a subscription from its view, and the view if it was the last.
+  func removeFromView(_ subscription: HubSubscription) {
+    guard let view = subscription.view else { return }
+    view.remove(subscription)
+    subscription.view = nil
+    subscription.hub = nil
+    if let network = subscription.network {
+      let left = (state.value.networks[network] ?? 0) - 1
+      assert(left >= 0, "a hub has lost count of the subscriptions of a network")
+      state.value.networks[network] = left > 0 ? left : nil
+    }
+    removeIfUnused(view)
+  }
+
+  /// Returns the number of subscriptions of a remote network.
+  func count(ofNetwork network: String) -> Int { state.value.networks[network] ?? 0 }
+
+  func findOrAddView(_ listening: Listening) -> LocalView {
     if let view = state.value.views[listening.path]?.views[listening] { return view }
     let view = LocalView(listening, limits, number: state.value.nextView)
     state.value.nextView += 1
@@ -152,7 +201,7 @@ package final class EventHub: Sendable {
   }
 
   /// Calls a closure on the loop, in order with the events.
-  private func call(_ body: @escaping @Sendable () -> Void) {
+  func call(_ body: @escaping @Sendable () -> Void) {
     // An engine that is stopping calls back on the caller's thread, and has no more events.
     if loop.inEventLoop { loop.execute(body) } else { inbox.collect(.call(body)) }
   }
@@ -162,7 +211,8 @@ package final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   package func drainSoon() {
-    if state.value.goesOnLater || state.value.isComputing { return }
+    if state.value.isWaiting { return }
+    if turnGroup != nil { return goOnLater() }
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
       drain()
@@ -192,7 +242,11 @@ package final class EventHub: Sendable {
   @discardableResult
   package func drain() -> Bool {
     state.value.isHolding = false
-    return state.value.goesOnLater || state.value.isComputing ? false : takeTurn()
+    if state.value.isWaiting { return false }
+    if turnGroup == nil { return takeTurn() }
+    if state.value.isDone, inbox.takeIfEmpty() { return true }
+    goOnLater()
+    return false
   }
 
   /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
@@ -215,7 +269,7 @@ package final class EventHub: Sendable {
     }
     var hasTaken = false
     while state.value.turn?.isOver(now) == false {
-      if state.value.isComputing { return false }
+      if state.value.isComputing || state.value.moves > 0 { return false }
       if step() { continue }
       // The step of another connection may have released the snapshot. A reply must not be of a newer one.
       let isCurrent = hasTaken && inbox.snapshot.sequence == state.value.taken
@@ -227,8 +281,8 @@ package final class EventHub: Sendable {
     return false
   }
 
-  private func goOnLater() {
-    guard !state.value.goesOnLater else { return }
+  func goOnLater() {
+    guard !state.value.isWaiting else { return }
     state.value.goesOnLater = true
     state.value.turns.append(self)
   }
@@ -333,13 +387,11 @@ package final class EventHub: Sendable {
   /// Ends a subscription that `begin` has started. O(depth).
   package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
-    let view = subscription.view
     subscription.hasEnded = true
     drop(subscription)
-    view?.remove(subscription)
+    // During a move the subscription is still in the view of its former hub.
+    (subscription.hub ?? self).removeFromView(subscription)
     subscription.subscriber = nil
-    subscription.view = nil
-    if let view { removeIfUnused(view) }
   }
 
   private func drop(_ subscription: HubSubscription) {
@@ -347,7 +399,7 @@ package final class EventHub: Sendable {
     subscription.listener = nil
   }
 
-  private func removeIfUnused(_ view: LocalView) {
+  func removeIfUnused(_ view: LocalView) {
     let listening = view.listening
     guard view.isUnused, state.value.views[listening.path]?.views[listening] === view else {
       return
@@ -361,11 +413,10 @@ package final class EventHub: Sendable {
 }
 
 extension EventHub: TurnTaker {
-  package var turnGroup: TurnGroup? { nil }
-
   package func takeTurn(bytes: Int) -> Int {
     state.value.goesOnLater = false
-    drain()
+    state.value.isHolding = false
+    if !state.value.isWaiting { _ = takeTurn() }
     inbox.release()
     return LoopTurns.turnBytes
   }

@@ -105,6 +105,14 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     taken.value = nil
   }
 
+  /// Has reads see the newest snapshot, unless events wait. Returns whether none do.
+  func takeIfEmpty() -> Bool {
+    let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
+    guard let snapshot else { return false }
+    taken.value = snapshot
+    return true
+  }
+
   /// Removes and returns the events of all batches up to the newest snapshot, which reads see from now on.
   package func takeEvents() -> [Event] {
     let (events, snapshot) = state.withLock { state in

@@ -8,7 +8,7 @@ open class LoopServices {
   /// Everything that other threads hand to the loop.
   package let inbox: LoopInbox
   /// The subscriptions of all connections.
-  package let hub: EventHub
+  package let hubs: EventHubs
   package let operations: Operations
   /// The connections that are to be flushed.
   package let unflushed: FlushQueue
@@ -38,7 +38,8 @@ open class LoopServices {
     unflushed = FlushQueue(loop: loop) { inbox.release() }
     self.turns = turns ?? LoopTurns(loop: loop)
     work = WorkBudget(loop: loop, now: now)
-    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    hubs = EventHubs(
+      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations)
     takeInboxOnWakeUp()
   }
 
@@ -56,7 +57,8 @@ open class LoopServices {
     unflushed = FlushQueue(loop: loop) { inbox.release() }
     turns = home.turns
     work = home.work
-    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    hubs = EventHubs(
+      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations)
     takeInboxOnWakeUp()
   }
 
@@ -79,8 +81,9 @@ open class LoopServices {
       guard connection.scheduled.advances else { continue }
       connection.scheduled.advances = false
       connection.advance(context)
+      if connection.hub !== hubs.shared { connection.hub.inbox.release() }
     }
-    hub.drainSoon()
+    hubs.shared.drainSoon()
     inbox.release()
   }
 }

@@ -29,6 +29,7 @@ final class EventStream {
   private let connection: GatewayConnection
   private let identity: Identity
   private let shared: GatewayLoop
+  private let hub: EventHub
   private var session: Session
   private(set) var phase = Phase.starting
   private var subscription: HubSubscription?
@@ -47,6 +48,7 @@ final class EventStream {
     self.connection = connection
     self.identity = identity
     self.shared = shared
+    hub = shared.hubs.hub(for: connection.turns, using: shared.hubs.shared, count: 1)
     self.keepAliveMilliseconds = keepAliveMilliseconds
     session = Session(limits: shared.operations.limits)
   }
@@ -83,7 +85,7 @@ final class EventStream {
       case .resume(let number, _, let start): measure(number, start)
       case .unlisten(_, let code):
         measurement?.cancel()
-        if let subscription { shared.hub.end(subscription) }
+        if let subscription { hub.end(subscription) }
         subscription = nil
         if code != nil { cancelled() }
       // The session has no other requests, and this front end reads no input.
@@ -103,10 +105,11 @@ final class EventStream {
     let authorization = operations.listenAuthorization(listening, as: identity)
     expectExpiry()
     let subscription = HubSubscription(
-      number: number, isAuthorized: wanted.isAuthorized, format: .stream, subscriber: self)
+      number: number, isAuthorized: wanted.isAuthorized, format: .stream,
+      network: connection.turns.network, subscriber: self)
     self.subscription = subscription
     let owner = operations.listenerOwner(at: connection.address, as: identity)
-    shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
+    hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
       let limits = operations.limits
       _ = session.started(number, result.mapError(error)) { start in
         !EventLines.isSmall(start, bytesMax: min(limits.wholeReplyBytesMax, limits.replyBytesMax))
@@ -166,7 +169,7 @@ final class EventStream {
     beginning = nil
     scheduleKeepAlive()
     guard !subscribed.events.isEmpty, let subscription else { return }
-    shared.hub.deliver(subscribed.events, to: subscription)
+    hub.deliver(subscribed.events, to: subscription)
   }
 
   private func fail(_ error: WireError) {
