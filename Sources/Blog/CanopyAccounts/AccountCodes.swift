@@ -151,7 +151,7 @@ extension AccountService {
       account.passwordHash = hash
       account.details.isEmailVerified = true
     }
-    loginThrottle.withLock { $0.forget(.email(account.emailNormalized)) }
+    await forgetFailures(.email(account.emailNormalized))
     return record
   }
 

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The data of a new account without a user name. Each part may be missing.
 public struct AccountDraft: Sendable {
   /// The identifier; nil for a generated one. Only an administrator may choose it.
@@ -288,7 +286,7 @@ extension AccountService {
     switch outcome {
     case .changed(let account):
       if newHash != nil {
-        loginThrottle.withLock { $0.forget(.email(before.emailNormalized)) }
+        await forgetFailures(.email(before.emailNormalized))
       }
       return account
     case .taken: throw AccountError.taken

@@ -1,5 +1,3 @@
-import Synchronization
-
 /// The name of an account for an administrator.
 public enum AccountSelector: Sendable, Equatable {
   /// The account with a uid.
@@ -69,6 +67,6 @@ extension AccountService {
         hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true, endingLoginsAt: now)
     }
     guard replaced != nil else { throw AccountError.notFound }
-    loginThrottle.withLock { $0.forget(.email(account.emailNormalized)) }
+    await forgetFailures(.email(account.emailNormalized))
   }
 }

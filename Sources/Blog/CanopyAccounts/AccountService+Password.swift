@@ -42,7 +42,7 @@ extension AccountService {
       }
       // Not replaced if the password has changed since it was checked. Then the current one is checked again.
       guard let account = replaced else { continue }
-      loginThrottle.withLock { $0.forget(.email(owner.emailNormalized)) }
+      await forgetFailures(.email(owner.emailNormalized))
       do {
         if let session = try await issueSession(for: account) { return session }
       } catch {
@@ -147,8 +147,7 @@ extension AccountService {
     key: LoginThrottle.Key, password: String, from remote: RemoteNetwork,
     find: () async throws -> Account?
   ) async throws -> Account {
-    let now = environment.now()
-    if let wait = loginThrottle.withLock({ $0.reserve(key, now: now) }) {
+    if let wait = try await reserveAttempt(key) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
     let account: Account?
@@ -156,15 +155,14 @@ extension AccountService {
       account = try await matching(password, try await find(), for: remote)
     } catch {
       // The caller has learned nothing about the password, so this does not count as an attempt.
-      loginThrottle.withLock { $0.released(key) }
+      await releaseAttempt(key)
       throw error
     }
     guard let account else {
-      let now = environment.now()
-      loginThrottle.withLock { $0.failed(key, now: now) }
+      noteFailure(key)
       throw AccountError.credentialsRefused
     }
-    loginThrottle.withLock { $0.succeeded(key) }
+    await noteSuccess(key)
     guard !account.isDisabled else { throw AccountError.disabled }
     return account
   }

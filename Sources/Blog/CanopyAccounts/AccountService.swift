@@ -19,6 +19,7 @@ public final class AccountService: Sendable {
   let hasher: PasswordHasher
   let settings: AccountSettings
   let environment: AccountEnvironment
+  /// The failures of logins, if ``AccountStore/loginAttempts`` does not count them.
   let loginThrottle: Mutex<LoginThrottle>
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
   /// The limit of password changes, by the bytes of the account's uid. Texts with other bytes may be equal.
@@ -38,7 +39,8 @@ public final class AccountService: Sendable {
   /// ignored.
   let decoy: PasswordHash?
 
-  /// Creates a service on a store. The throttles are in memory and start empty.
+  /// Creates a service on a store. The throttles are in memory and start empty, except the failures of logins if
+  /// ``AccountStore/loginAttempts`` counts them.
   ///
   /// - Parameters:
   ///   - store: the storage of accounts and tokens.

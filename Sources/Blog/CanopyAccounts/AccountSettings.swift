@@ -14,6 +14,12 @@ public struct AccountSettings: Sendable, Equatable {
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
+  /// The waits after wrong passwords.
+  var loginWaits: LoginWaits {
+    LoginWaits(
+      failuresMax: loginFailuresMax, first: loginDelayMillisecondsFirst,
+      max: loginDelayMillisecondsMax)
+  }
   /// The maximum number of e-mail addresses and sessions whose failures are remembered, and of accounts whose changes
   /// are. Beyond it, the least recently used one is forgotten.
   public var loginAddressesMax = 100_000

@@ -7,6 +7,9 @@
 ///
 /// An implementation is correct if it passes the checks in `AccountStoreContract.swift`.
 public protocol AccountStore: Sendable {
+  /// The failures of logins that several nodes count together; nil if each server counts its own.
+  var loginAttempts: (any LoginAttempts)? { get }
+
   /// Adds an account, pending or not, and its first token in the same step.
   ///
   /// If logins of the account have ended before (``AccountDetails/validSince`` is above 0), the uid may be that of a
@@ -149,6 +152,9 @@ public enum AccountChange: Sendable, Equatable {
 }
 
 extension AccountStore {
+  /// Nil: each server counts the failures of logins in memory.
+  public var loginAttempts: (any LoginAttempts)? { nil }
+
   /// Disables an account and removes its tokens in one step, or enables it again.
   ///
   /// - Parameters:

@@ -27,6 +27,14 @@ struct LoginThrottle: Sendable {
 
     /// Returns the key of logins to a normalized e-mail address.
     static func email(_ address: String) -> Key { .address(Array(address.utf8)) }
+
+    /// The key as bytes, which differ for an address and a session.
+    var bytes: [UInt8] {
+      switch self {
+      case .address(let address): [0] + address
+      case .session(let digest): [1] + digest.bytes
+      }
+    }
   }
 
   private struct Entry: Sendable {
@@ -38,15 +46,11 @@ struct LoginThrottle: Sendable {
     var wait: Int64 = 0
   }
 
-  private let failuresMax: Int
-  private let waitFirst: Int64
-  private let waitMax: Int64
+  private let waits: LoginWaits
   private var entries: RecencyTable<Key, Entry>
 
   init(settings: AccountSettings) {
-    failuresMax = max(1, settings.loginFailuresMax)
-    waitFirst = max(1, settings.loginDelayMillisecondsFirst)
-    waitMax = max(1, settings.loginDelayMillisecondsMax)
+    waits = settings.loginWaits
     entries = RecencyTable(capacity: settings.loginAddressesMax)
   }
 
@@ -62,10 +66,10 @@ struct LoginThrottle: Sendable {
     if now < entry.waitSince { entry.waitSince = now }
     let left = entry.wait.subtractingSaturated(now.subtractingSaturated(entry.waitSince))
     let assumed = entry.failures + entry.inFlight
-    let isFull = assumed >= failuresMax && entry.inFlight > 0
+    let isFull = assumed >= waits.failuresMax && entry.inFlight > 0
     guard left <= 0, !isFull else {
       entries.set(entry, for: key)
-      return left > 0 ? left : wait(afterFailures: assumed)
+      return left > 0 ? left : waits.wait(afterFailures: assumed)
     }
     entry.inFlight += 1
     entries.set(entry, for: key)
@@ -77,9 +81,9 @@ struct LoginThrottle: Sendable {
     var entry = entries[key] ?? Entry()
     entry.inFlight = max(0, entry.inFlight - 1)
     entry.failures += 1
-    if entry.failures >= failuresMax {
+    if entry.failures >= waits.failuresMax {
       entry.waitSince = now
-      entry.wait = wait(afterFailures: entry.failures)
+      entry.wait = waits.wait(afterFailures: entry.failures)
     }
     entries.set(entry, for: key)
   }
@@ -108,12 +112,5 @@ struct LoginThrottle: Sendable {
     } else {
       entries.set(entry, for: key)
     }
-  }
-
-  private func wait(afterFailures failures: Int) -> Int64 {
-    let doublings = max(0, failures - failuresMax)
-    guard doublings < Int64.bitWidth - 1 else { return waitMax }
-    let (wait, overflow) = waitFirst.multipliedReportingOverflow(by: 1 << Int64(doublings))
-    return overflow ? waitMax : min(wait, waitMax)
   }
 }

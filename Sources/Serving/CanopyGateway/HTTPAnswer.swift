@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
 internal import HTTPTypes
@@ -60,7 +61,11 @@ struct HTTPAnswer {
   /// Creates the response for an error of the server.
   static func failure(_ error: WireError) -> HTTPAnswer {
     switch error.code {
-    case .permissionDenied: .failure(.unauthorized, "Permission denied")
+    // The words of the original for a refusal of the rules, which has no reason, and of this server for the others, such
+    // as a user name that is taken.
+    case .permissionDenied where error.sentence.isEmpty || error == .denied:
+      .failure(.unauthorized, "Permission denied")
+    case .permissionDenied: .failure(.unauthorized, error.sentence)
     case .unauthenticated: .failure(.unauthorized, error.sentence)
     case .badRequest, .unknownVerb, .invalidPath, .invalidData, .invalidQuery:
       .failure(.badRequest, error.sentence)

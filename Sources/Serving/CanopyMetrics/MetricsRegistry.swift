@@ -30,12 +30,19 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
   private let state = Mutex(State())
   /// The clock of measured times, in nanoseconds. It never goes back.
   public let now: @Sendable () -> Int64
+  /// A clock like `now` that costs less and is less exact.
+  let roughNow: @Sendable () -> Int64
 
   /// Creates a registry without metrics.
   ///
-  /// - Parameter now: the clock of measured times, in nanoseconds, which never goes back; by default it stands still.
-  public init(now: @escaping @Sendable () -> Int64 = { 0 }) {
+  /// - Parameters:
+  ///   - now: the clock of measured times, in nanoseconds, which never goes back; by default it stands still.
+  ///   - roughNow: a clock that costs less to read, exact to some milliseconds; by default `now`.
+  public init(
+    now: @escaping @Sendable () -> Int64 = { 0 }, roughNow: (@Sendable () -> Int64)? = nil
+  ) {
     self.now = now
+    self.roughNow = roughNow ?? now
   }
 
   /// Adds a closure that adds samples whenever the text is written. It is kept as long as the registry.

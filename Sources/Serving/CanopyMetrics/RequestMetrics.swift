@@ -14,15 +14,20 @@ public final class RequestMetrics: Sendable {
 
   /// The number of requests of which one is measured. Reading the clock takes longer than counting.
   public static let requestsPerMeasurement: Int64 = 64
+  /// The first request after a longer pause is measured, too: a quiet server may have no other, and has the time.
+  public static let pauseNanoseconds: Int64 = 10_000_000
 
   private let protocolName: String
   private let now: @Sendable () -> Int64
+  private let roughNow: @Sendable () -> Int64
   private let counts = (0..<Command.all.count).map { _ in LoopCount() }
   private let codes = (0..<WireError.Code.allCases.count).map { _ in LoopCount() }
   private let times = (0..<Command.all.count).map { _ in
     HistogramCell(bounds: HistogramCell.seconds)
   }
   private let all = LoopCount()
+  /// The time of the last request, by the rough clock.
+  private let last = LoopCount()
 
   /// Creates metrics that a registry collects.
   ///
@@ -30,15 +35,20 @@ public final class RequestMetrics: Sendable {
   public init(_ protocolName: String, in registry: MetricsRegistry) {
     self.protocolName = protocolName
     now = registry.now
+    roughNow = registry.roughNow
     registry.collect { [self] in collect(&$0) }
   }
 
   /// Counts a request. Called on the event loop.
   ///
-  /// - Returns: a measurement to be ended, for one request among several; otherwise nil.
+  /// - Returns: a measurement to be ended, for one request among several and for the first after a pause; otherwise nil.
   public func begin(_ verb: Verb) -> Measurement? {
     counts[verb.index].increment()
-    guard all.increment() % RequestMetrics.requestsPerMeasurement == 1 else { return nil }
+    let isOneOfMany = all.increment() % RequestMetrics.requestsPerMeasurement == 1
+    let present = roughNow()
+    let isAfterPause = present &- last.value > RequestMetrics.pauseNanoseconds
+    last.set(present)
+    guard isOneOfMany || isAfterPause else { return nil }
     return Measurement(verb: verb, start: now())
   }
 
@@ -62,7 +72,8 @@ public final class RequestMetrics: Sendable {
         .counter, "canopy_requests_total", "Requests by protocol and verb.", labels, Double(count))
       let cell = times[index]
       text.add(
-        histogram: "canopy_request_seconds", "The times of one request in 64.", labels,
+        histogram: "canopy_request_seconds",
+        "The times of one request in 64, and of the first after a pause.", labels,
         bounds: cell.bounds, counts: cell.values, sum: cell.sum)
     }
     for (code, count) in zip(WireError.Code.allCases, codes) where count.value > 0 {
@@ -78,6 +89,8 @@ private final class LoopCount: Sendable {
   private let count = Atomic<Int64>(0)
 
   var value: Int64 { count.load(ordering: .relaxed) }
+
+  func set(_ value: Int64) { count.store(value, ordering: .relaxed) }
 
   /// Returns the new number.
   @discardableResult

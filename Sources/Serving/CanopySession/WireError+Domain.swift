@@ -84,7 +84,7 @@ extension WireError {
 
   /// The error for a request that the rules refuse. It has no reason, which could reveal data that the caller may not
   /// read.
-  static let denied = WireError(.permissionDenied, "the rules do not allow this")
+  public static let denied = WireError(.permissionDenied, "the rules do not allow this")
 
   /// The error of a request whose connection closed before its outcome. No client receives it.
   static let cancelled = WireError(.unavailable, "the connection closed before the outcome")

@@ -105,7 +105,8 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing. Those of several nodes are in their
     // journal.
     let rules = try RulesKeeper(folder: settings.postgres == nil ? settings.folder : nil)
-    let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
+    let metrics = MetricsRegistry(
+      now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }, roughNow: RoughTime.now)
     let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
     let shared = try await sharedParts(settings, node)
     let parts = try await open(settings, shared, rules, metrics)

@@ -18,12 +18,13 @@
   /// - `disconnect_writes`, `disconnect_exceptions`: the writes to make when connections end. `owner` is a node. `first` is
   ///   the first write of the same connection.
   /// - `accounts`, `tokens`, `account_codes`, `account_states`: identities.
+  /// - `login_failures`: the failures of logins by address or session, and the ends of their waits.
   /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day.
   /// - `namespaces`: the namespaces besides the default one.
   /// - `secrets`: the keys of identity tokens and the administrator's token.
   enum PostgresSchema {
     /// The version of the tables that this program makes.
-    static let version: Int64 = 3
+    static let version: Int64 = 4
 
     /// The number of the lock under which tables are made: "CANOPY".
     private static let lock: Int64 = 0x43_41_4E_4F_50_59
@@ -35,7 +36,8 @@
     static let namespaceTables = [
       "namespaces", "heads", "nodes", "barriers", "commits", "journaled_rules", "checkpoints",
       "leaves", "client_writes", "rules_records", "disconnect_writes", "disconnect_exceptions",
-      "accounts", "account_states", "tokens", "account_codes", "deleted_accounts", "secrets",
+      "accounts", "account_states", "tokens", "account_codes", "deleted_accounts",
+      "login_failures", "secrets",
     ]
 
     /// Makes the tables, or updates those of an older version, in one transaction.
@@ -204,6 +206,14 @@
         CREATE TABLE canopy.secrets(
           namespace bytea, name bytea, value bytea NOT NULL, PRIMARY KEY(namespace, name))
         """,
+      ],
+      [
+        """
+        CREATE TABLE canopy.login_failures(
+          namespace bytea, key bytea, failures bigint NOT NULL, wait_end bigint NOT NULL,
+          used_at bigint NOT NULL, PRIMARY KEY(namespace, key))
+        """,
+        "CREATE INDEX login_failures_by_use ON canopy.login_failures(namespace, used_at)",
       ],
     ]
   }

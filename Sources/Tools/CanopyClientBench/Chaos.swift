@@ -5,8 +5,7 @@ import Foundation
 import Synchronization
 
 /// A chaos test: two client processes write through a network that cuts, delays and splits the
-/// data. Afterwards both copies must equal the server's tree, and each write must have been applied
-/// once; over the realtime protocol, which does not recognise a write that is sent again, at least once.
+/// data. Afterwards both copies must equal the server's tree, and the tree must agree with each ``ChaosTally``.
 struct Chaos: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Cut the connections of two clients.")
 
@@ -40,17 +39,15 @@ struct Chaos: AsyncParsableCommand {
     for client in clients { try client.finish() }
     var copies: [String] = []
     var problems: [String] = []
-    var counts: [String: Int] = [:]
-    var transactions = 0
+    var tallies: [ChaosTally] = []
     var events = 0
     for (name, client) in zip(names, clients) {
       let lines = try client.lines()
-      guard lines.count >= 4 else { throw BenchFailure("client \(name) said too little") }
+      guard lines.count >= 3 else { throw BenchFailure("client \(name) said too little") }
       copies.append(lines[0])
-      counts[name] = Int(lines[1]) ?? -1
-      transactions += Int(lines[2]) ?? -1
-      events += Int(lines[3]) ?? -1
-      problems += lines[4...].map { "\(name): \($0)" }
+      tallies.append(try JSONDecoder().decode(ChaosTally.self, from: Data(lines[1].utf8)))
+      events += Int(lines[2]) ?? -1
+      problems += lines[3...].map { "\(name): \($0)" }
     }
     let database = try Database(url: transport.url(port: server.port), options: .quiet)
     try await Auth.auth(database: database).signIn(withAdministratorToken: server.token)
@@ -58,20 +55,12 @@ struct Chaos: AsyncParsableCommand {
     for (name, copy) in zip(names, copies) where copy != canonical(truth.value) {
       problems.append("the copy of \(name) differs from the server's tree")
     }
-    for (name, count) in counts {
-      let made = truth.childSnapshot(forPath: "count/\(name)").value as? Int ?? 0
-      if made < count || transport == .line && made > count {
-        problems.append("\(count) writes of \(name) were acknowledged, \(made) were made")
-      }
-    }
-    let shared = truth.childSnapshot(forPath: "shared").value as? Int ?? 0
-    if shared < transactions || transport == .line && shared > transactions {
-      problems.append("\(transactions) transactions were acknowledged, \(shared) were made")
-    }
+    problems += ChaosTally.problems(of: tallies, in: truth, cuts: proxy.cuts, over: transport)
     let seconds = started.duration(to: .now) / .seconds(1)
     print(
       "\(proxy.cuts) cuts in \(String(format: "%.1f", seconds)) s, "
-        + "\(counts.values.reduce(0, +)) writes, \(transactions) transactions, \(events) events, "
+        + "\(tallies.reduce(0) { $0 + $1.written }) writes, "
+        + "\(tallies.reduce(0) { $0 + $1.committed }) transactions, \(events) events, "
         + "\(problems.count) problems")
     for problem in problems.prefix(20) { print(problem) }
     if !problems.isEmpty { throw ExitCode.failure }
@@ -104,8 +93,7 @@ struct ChaosClient: AsyncParsableCommand {
     await worker.write { !isOver.load(ordering: .relaxed) }
     let copy = try await worker.finish(with: others.split(separator: ",").map(String.init))
     print(copy)
-    print(worker.acknowledged)
-    print(worker.transactions)
+    print(String(decoding: try JSONEncoder().encode(worker.tally), as: UTF8.self))
     print(worker.events)
     for problem in worker.problems { print(problem) }
   }

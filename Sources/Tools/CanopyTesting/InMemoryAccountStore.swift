@@ -23,8 +23,13 @@ public actor InMemoryAccountStore: AccountStore {
   /// The gate of changes of accounts, before the account is read. It is open at first.
   public nonisolated let changeGate = Gate(isOpen: true)
 
+  /// The failures of logins that services of several nodes count together; nil if each counts its own.
+  public nonisolated let loginAttempts: (any LoginAttempts)?
+
   /// Creates an empty store.
-  public init() {}
+  public init(loginAttempts: (any LoginAttempts)? = nil) {
+    self.loginAttempts = loginAttempts
+  }
 
   /// All accounts, pending ones too.
   public var all: [Account] {

@@ -1,6 +1,9 @@
 """Each action of a reader, with the mouse and with the keyboard alone."""
 
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
+
+from browser import Browser
 
 BODY = "Eleven millimetres since breakfast.\n\nAnd it is not over."
 
@@ -140,10 +143,91 @@ def check_the_main_flows_work_with_the_keyboard_alone(stage):
     browser.find("h1", "Recent posts")
 
 
-def tab_to(browser, condition):
+def check_an_account_is_made_renamed_left_and_used_again_with_the_keyboard_alone(stage):
+    browser = Browser(stage.server.address)
+    try:
+        browser.open("/")
+        browser.find("header a", "Sign up")
+        follow(browser, "Sign up")
+        type_into(browser, "username", "fingers")
+        type_into(browser, "email", "fingers@example.org")
+        type_into(browser, "password", "short")
+        browser.press(Keys.ENTER)
+        browser.find(".notice.error", "That password is too short")
+        assert focused(browser)["id"] == "password", "a refusal leaves the focus where it was"
+        type_into(browser, "password", "ten keys and no mouse", tabs=False)
+        browser.press(Keys.ENTER)
+        browser.find("a.me[aria-label='Account of fingers']")
+        browser.find("h1", "Recent posts")
+
+        # The focus is at the heading of the list, and the header is before it.
+        follow(browser, "Write", backwards=True)
+        type_into(browser, "title", "Before")
+        type_into(browser, "body", "By hand.")
+        tab_to(browser, lambda it: it["text"] == "Publish")
+        browser.press(Keys.SPACE)
+        browser.find(".post h1", "Before")
+        follow(browser, "Edit")
+        browser.find("#title")
+        type_into(browser, "title", "After")
+        browser.press(Keys.ENTER)
+        browser.find(".post h1", "After")
+        post = browser.path().removeprefix("/post/")
+        assert stage.administrator.ask("SHOW", post)["title"] == "After"
+
+        tab_to(browser, lambda it: it["class"] == "me", backwards=True)
+        browser.press(Keys.ENTER)
+        browser.find("h1", "Account")
+        type_into(browser, "username", "OldChalk")
+        browser.press(Keys.ENTER)
+        browser.find(".notice.error", "taken")
+        type_into(browser, "username", "thumbs", tabs=False)
+        browser.press(Keys.ENTER)
+        browser.find("a.me[aria-label='Account of thumbs']")
+        browser.until("what screen readers say", lambda: "Your user name is changed" in browser.texts(
+            "#notices [role=status]"))
+        follow(browser, "Sign out")
+        browser.find("header a", "Sign in")
+
+        follow(browser, "Sign in", backwards=True)
+        type_into(browser, "email", "fingers@example.org")
+        type_into(browser, "password", "not this one")
+        browser.press(Keys.ENTER)
+        browser.find(".notice.error", "The e-mail address or the password is wrong")
+        type_into(browser, "password", "ten keys and no mouse", tabs=False)
+        browser.press(Keys.ENTER)
+        browser.find("a.me[aria-label='Account of thumbs']")
+        author = stage.server.connect()
+        author.ask("LOGIN", "fingers@example.org", "ten keys and no mouse")
+        author.ask("DELETE", post)
+        assert not browser.errors()
+    finally:
+        browser.close()
+
+
+def follow(browser, text, backwards=False):
+    """Goes to a link or button with the Tab key, and presses it."""
+    browser.until(f"{text} to be shown", lambda: text in browser.texts("a, button"))
+    tab_to(browser, lambda it: it["text"] == text, backwards)
+    browser.press(Keys.ENTER)
+
+
+def type_into(browser, id, text, tabs=True):
+    """Goes to a field with the Tab key, unless it has the focus, and replaces its text."""
+    browser.find(f"#{id}")
+    if tabs:
+        tab_to(browser, lambda it: it["id"] == id)
+    ActionChains(browser.driver).key_down(Keys.CONTROL).send_keys("a").key_up(Keys.CONTROL).perform()
+    browser.press(text)
+
+
+def tab_to(browser, condition, backwards=False):
     """Presses Tab until the focus is where it should be; every stop shows its focus."""
     for _ in range(60):
-        browser.press(Keys.TAB)
+        if backwards:
+            ActionChains(browser.driver).key_down(Keys.SHIFT).send_keys(Keys.TAB).key_up(Keys.SHIFT).perform()
+        else:
+            browser.press(Keys.TAB)
         it = focused(browser)
         assert it["outline"] != "none", f"the focus on {it} is not visible"
         if condition(it):

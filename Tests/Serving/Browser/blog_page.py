@@ -1,6 +1,8 @@
 """The page as a whole: its size and speed, its labels and its contrast."""
 
 import audit
+from browser import NO_PAGE, logs
+from load import NotMeasured, OtherLoad
 
 BYTES_MAX = 60_000
 SECONDS_MAX = 0.5
@@ -8,8 +10,9 @@ SECONDS_MAX = 0.5
 
 def check_the_first_page_is_small_and_shows_a_post_soon(stage):
     browser = stage.first
-    times = []
+    times, disturbed = [], []
     for _ in range(5):
+        load = OtherLoad()
         browser.command("Network.clearBrowserCache")
         browser.open("/")
         browser.find(".card")
@@ -18,10 +21,14 @@ def check_the_first_page_is_small_and_shows_a_post_soon(stage):
             const files = performance.getEntriesByType("resource");
             return [files.reduce((sum, it) => sum + it.transferSize, page.transferSize), page.responseStart, probe.first]""")
         times.append((first - begun) / 1000)
+        disturbed.append(load.disturbs())
         if times[-1] < SECONDS_MAX:
             break
     print(f"        {size} bytes with all fields; the first post after " + ", ".join("%.2f s" % it for it in times))
-    assert size <= BYTES_MAX and min(times) < SECONDS_MAX
+    assert size <= BYTES_MAX
+    if min(times) >= SECONDS_MAX and all(disturbed):
+        raise NotMeasured("other programs use this machine")
+    assert min(times) < SECONDS_MAX
 
 
 def check_a_second_visit_fetches_no_file_again(stage):
@@ -36,6 +43,7 @@ def check_a_second_visit_fetches_no_file_again(stage):
     assert not sent, f"not from the cache: {sent}"
 
 
+@logs(*NO_PAGE)
 def check_every_view_has_labels_headings_and_contrast_in_both_schemes(stage):
     stage.log_in()
     browser = stage.second

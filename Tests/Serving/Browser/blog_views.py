@@ -1,5 +1,7 @@
 """The views of the blog show the data of the server, and are found again by their addresses."""
 
+from browser import NO_PAGE, logs
+
 
 def check_recent_posts_scroll_to_the_oldest_in_the_order_of_the_server(stage):
     browser = stage.first
@@ -82,6 +84,7 @@ def check_back_returns_to_the_place_in_the_list(stage):
     browser.find(".post h1")
 
 
+@logs(*NO_PAGE)
 def check_nothing_to_show_is_said_so(stage):
     browser = stage.first
     browser.open("/post/-Onothing")

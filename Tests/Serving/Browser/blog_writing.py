@@ -2,7 +2,7 @@
 
 import time
 
-from browser import Browser
+from browser import OUTAGE, Browser, logs
 from server import DelayingProxy
 
 SECONDS = 0.7
@@ -89,6 +89,7 @@ def check_an_edit_does_not_overwrite_a_newer_text_at_once(stage):
     assert stage.first.driver.title == "Edit the post · Canopy"
 
 
+@logs(*OUTAGE)
 def check_a_reader_who_signs_out_without_a_connection_is_signed_out_on_the_server_later(stage):
     person = sign_up(stage, "traveller")
     browser = Browser(stage.server.address)
@@ -105,7 +106,7 @@ def check_a_reader_who_signs_out_without_a_connection_is_signed_out_on_the_serve
         stage.administrator = stage.server.administrator()
         browser.until("the end of the session", lambda: not is_valid(stage, token))
         browser.until("the end of the token", lambda: browser.script("return localStorage['canopy.ended'] === undefined"))
-        assert not browser.errors()
+        assert not browser.errors(*OUTAGE)
     finally:
         browser.close()
 

@@ -12,9 +12,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 SECONDS = 30
-# Errors of the network that a check has caused itself.
-EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED", "WebSocket connection to",
-            "404 (Not Found)")
+# What the browser logs when the server is killed, and when the server has nothing at the address of a page.
+OUTAGE = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED", "WebSocket connection to")
+NO_PAGE = ("404 (Not Found)",)
 
 # Runs before the scripts of each page: notes frames, long tasks, layout shifts and the time of the first post.
 PROBE = """
@@ -36,6 +36,14 @@ Object.defineProperty(WebSocket.prototype, "onmessage", { set(f) {
   receive.call(this, (event) => { probe.messages += 1; probe.bytes += event.data.length; f(event); });
 } });
 """
+
+
+def logs(*texts):
+    """Marks a check that makes the browser log errors with one of these texts."""
+    def mark(check):
+        check.logged = texts
+        return check
+    return mark
 
 
 class Browser:
@@ -92,8 +100,9 @@ class Browser:
             except StaleElementReferenceException:
                 pass
             if time.monotonic() > deadline:
-                raise AssertionError(f"not within {seconds} s: {what}\n  the page shows: "
-                                     + str(self.text("main"))[:600])
+                text = str(self.text("main"))
+                shown = text if len(text) <= 900 else f"{text[:600]} […] {text[-300:]}"
+                raise AssertionError(f"not within {seconds} s: {what}\n  the page shows: {shown}")
             time.sleep(0.02)
 
     def find(self, selector, text=None):
@@ -148,11 +157,11 @@ class Browser:
             const button = document.querySelector(`.card[data-key='${arguments[0]}'] .star`);
             return button && [Number(button.textContent), button.getAttribute("aria-pressed") === "true"]""", post)
 
-    def errors(self):
-        """Returns the errors that the browser has logged since the last call."""
+    def errors(self, *expected):
+        """Returns the errors that the browser has logged since the last call, but for those with an expected text."""
         return [json.dumps(entry) for entry in self.driver.get_log("browser")
                 if entry["level"] in ("SEVERE", "WARNING")
-                and not any(text in entry["message"] for text in EXPECTED)]
+                and not any(text in entry["message"] for text in expected)]
 
     def screenshot(self, path):
         self.driver.save_screenshot(path)

@@ -5,7 +5,7 @@ import time
 
 from audit import problems
 from console_page import Console
-from load import OtherLoad
+from load import NotMeasured, OtherLoad
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
 VIEWS = ("data", "rules", "people", "watch", "clients")
@@ -66,7 +66,7 @@ def check_a_thousand_changes_a_second_do_not_freeze_the_tree(stage):
     console.row("/busy").click()
     console.waits_for_value("/busy/k49", "0")
     # Other programs share this machine: a round counts if they take little of its time, and if the frames of the page at
-    # rest are regular.
+    # rest are regular. The first good round that counts ends the check.
     longest = []
     for _ in range(TRIES_MAX):
         if frames_while(browser, lambda: time.sleep(1)) >= FRAME_MILLISECONDS:
@@ -80,8 +80,9 @@ def check_a_thousand_changes_a_second_do_not_freeze_the_tree(stage):
             break
     writer.ask("REMOVE", "/busy")
     if not longest:
-        print("        not measured: other programs use this machine")
-        return
+        raise NotMeasured("other programs use this machine")
+    print(f"        rounds that counted: {len(longest)} of at most {ROUNDS_MAX}; longest frame: "
+          + "; ".join("%.0f ms" % it for it in longest))
     assert longest[-1] < FRAME_MILLISECONDS, f"the longest frames of the rounds: {longest}"
 
 

@@ -1,7 +1,10 @@
 """The views Rules, People, Watch and Clients of the console, and its return after a server was killed."""
 
 import re
+import urllib.error
+import urllib.request
 
+from browser import OUTAGE, logs
 from console_page import Console, token
 
 EDITOR = ".editor textarea"
@@ -133,9 +136,36 @@ def check_figures_move_and_the_log_grows(stage):
     assert re.match(r"[1-9]", figures["Connections"]), figures
     assert re.match(r"[1-9].*MiB", figures["Memory"]), figures
     browser.until("the requests of this page", lambda: re.match(r"0?\.?[1-9]", browser.text(".chart dd")))
+    # The requests of this page are few, but each is the first after a pause.
+    for title in ("Latency", "Latency of HTTP", "Refused requests"):
+        browser.until(f"figures of {title}", lambda: refused_and_fetched(stage) and is_complete(browser, title))
     # Published again, the rules leave a line in the log.
     console.ask("RULES", console.ask("RULES")["text"])
     browser.find(".log li", "the rules have been replaced")
+
+
+def refused_and_fetched(stage):
+    """Makes the server refuse a request by HTTP and one by the line protocol, and answer one by HTTP."""
+    visitor = stage.server.connect()
+    visitor.send("GET", "/accounts")
+    assert visitor.lines.readline().startswith("-PERMISSION_DENIED")
+    for path, status in [("/accounts.json", 401), ("/posts.json?shallow=true", 200)]:
+        try:
+            with urllib.request.urlopen(stage.server.address + path) as reply:
+                assert reply.status == status
+        except urllib.error.HTTPError as error:
+            assert error.code == status
+    return True
+
+
+def is_complete(browser, title):
+    """Whether a chart shows numbers, of which some are not 0: of the latency both, of refusals those of two ports."""
+    texts = browser.script("""
+        const chart = [...document.querySelectorAll('.chart')].find((it) => it.querySelector('h2').textContent === arguments[0]);
+        return [...chart.querySelectorAll('dl div')].map((it) => [it.children[0].textContent, it.children[1].textContent])""",
+        title)
+    numbers = [name for name, text in texts if re.match(r"0?\.?[1-9]", text)]
+    return numbers == (["line", "HTTP"] if title.startswith("Refused") else ["median", "p99"])
 
 
 def check_a_connection_is_shown_and_ended(stage):
@@ -161,6 +191,7 @@ def check_a_connection_is_shown_and_ended(stage):
     console.ask("REMOVE", "/operator")
 
 
+@logs(*OUTAGE)
 def check_the_console_goes_on_after_the_server_was_killed(stage):
     console = Console(stage, "data")
     console.row("/posts")

@@ -7,6 +7,10 @@ import time
 SHARE_MAX = 0.25
 
 
+class NotMeasured(Exception):
+    """Says why a check, otherwise without a difference, could not measure what it is about."""
+
+
 class OtherLoad:
     """Measures the time of all processes but this one and those that it has started, from its creation on."""
 

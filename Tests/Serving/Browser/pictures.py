@@ -4,6 +4,7 @@ import os
 import time
 
 import console_looks
+from browser import OUTAGE, logs
 
 SIZES = console_looks.SIZES
 # The files of the documentation: the name, the path, the size and the scheme.
@@ -45,6 +46,7 @@ def check_screenshots_of_all_views(stage):
     browser.prefer("light")
 
 
+@logs(*OUTAGE)
 def check_screenshots_of_passing_states(stage):
     stage.log_in()
     browser = stage.second

@@ -127,12 +127,16 @@ class DelayingProxy:
             except OSError:
                 return
             server = socket.create_connection(("127.0.0.1", self.target))
-            for source, sink in [(client, server), (server, client)]:
-                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+            for source, sink, change in [(client, server, self.changes()), (server, client, bytes)]:
+                threading.Thread(target=self.copy, args=(source, sink, change), daemon=True).start()
 
-    def copy(self, source, sink):
+    def changes(self):
+        """Returns a function of each chunk of a connection to the server, which returns what is passed on."""
+        return bytes
+
+    def copy(self, source, sink, change):
         try:
-            while data := source.recv(1 << 16):
+            while data := change(source.recv(1 << 16)):
                 # The next bytes wait as well, so a stream of them has the same delay as a single chunk, or a longer one.
                 time.sleep(self.seconds)
                 sink.sendall(data)
@@ -146,3 +150,55 @@ class DelayingProxy:
 
     def close(self):
         self.listener.close()
+
+
+class SpoilingProxy(DelayingProxy):
+    """Passes connections on without a delay, and makes the server refuse some requests on WebSockets."""
+
+    def __init__(self, target):
+        # The beginning of the requests that are to be refused, such as "SHOW "; none are without one.
+        self.spoilt = None
+        super().__init__(target, 0)
+
+    def changes(self):
+        return Spoiler(self).pass_on
+
+
+class Spoiler:
+    """One connection of a browser: the bytes before its first WebSocket frame, and then its frames."""
+
+    def __init__(self, proxy):
+        self.proxy, self.head, self.rest = proxy, b"", None
+
+    def pass_on(self, data):
+        if self.rest is None:
+            self.head += data
+            _, end, frames = self.head.rpartition(b"\r\n\r\n")
+            if b"upgrade: websocket" in self.head.lower() and end:
+                self.rest = bytearray(frames)
+            return data
+        self.rest += data
+        data = bytearray(data)
+        while frame := self.first_frame():
+            # The place of the frame in this chunk; it is negative for one that began in the chunk before.
+            place = len(data) - len(self.rest)
+            start, mask, length = frame
+            text = bytes(byte ^ mask[index % 4] for index, byte in enumerate(self.rest[start:start + length]))
+            spoilt = self.proxy.spoilt
+            if spoilt and text.startswith(spoilt.encode()) and place + start >= 0:
+                # No verb begins with this letter.
+                data[place + start] = ord("X") ^ mask[0]
+            del self.rest[:start + length]
+        return bytes(data)
+
+    def first_frame(self):
+        """Returns where the content of the first frame begins, its mask and its length, if it is complete."""
+        if len(self.rest) < 6:
+            return None
+        size = self.rest[1] & 127
+        extra = {126: 2, 127: 8}.get(size, 0)
+        start = 2 + extra + 4
+        length = int.from_bytes(self.rest[2:2 + extra]) if extra else size
+        if len(self.rest) < start + length:
+            return None
+        return start, bytes(self.rest[start - 4:start]), length

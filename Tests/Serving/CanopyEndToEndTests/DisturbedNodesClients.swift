@@ -159,7 +159,7 @@
 
   extension JSONValue {
     /// The members; none if the value is not an object.
-    fileprivate var pairs: [(name: String, value: JSONValue)] {
+    var pairs: [(name: String, value: JSONValue)] {
       if case .object(let members) = self { members } else { [] }
     }
   }

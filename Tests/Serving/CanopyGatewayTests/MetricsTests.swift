@@ -5,6 +5,7 @@ import CanopyTesting
 import CanopyTree
 import CanopyWire
 import CoreMetrics
+import Synchronization
 import Testing
 
 @testable import CanopyGateway
@@ -98,6 +99,30 @@ import Testing
     ] {
       #expect(lines.contains(expected), "\(expected)")
     }
+  }
+
+  @Test func `the first request after a pause is measured, besides one of many`() {
+    let time = Mutex<Int64>(5_000_000_000)
+    let registry = MetricsRegistry(roughNow: { time.withLock(\.self) })
+    let metrics = RequestMetrics("line", in: registry)
+    let verb = Request.connection(.quit).verb
+    let pause = RequestMetrics.pauseNanoseconds
+    func isMeasured(after nanoseconds: Int64) -> Bool {
+      time.withLock { $0 += nanoseconds }
+      return metrics.begin(verb).map(metrics.end) != nil
+    }
+    // The first is one of many, too.
+    #expect(isMeasured(after: 0) && !isMeasured(after: 0))
+    #expect(!isMeasured(after: pause) && isMeasured(after: pause + 1) && !isMeasured(after: 0))
+    // A steady stream has no pause: only the 65th of all is measured.
+    let measured = (6...129).filter { _ in isMeasured(after: pause) }
+    #expect(measured == [65, 129])
+    let lines = Set(registry.text.split(separator: "\n").map(String.init))
+    let labels = #"{protocol="line",verb="quit"}"#
+    #expect(
+      lines.isSuperset(of: [
+        "canopy_requests_total\(labels) 129", "canopy_request_seconds_count\(labels) 4",
+      ]))
   }
 
   @Test func `a journal is measured without being changed`() async throws {

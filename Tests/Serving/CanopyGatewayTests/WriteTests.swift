@@ -186,6 +186,27 @@ import Testing
     }
   }
 
+  @Test func `a user name that is taken is refused with the reason, and another refusal without`()
+    async throws
+  {
+    try await withGateway(rules: nil) { server in
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let claim = try await client.request(
+          "PUT", "/usernames/bob.json", server.administrator, "\"somebody\"")
+        #expect(claim.status == 200)
+        let path = "/users/\(uid).json?auth=\(token)"
+        let taken = try await client.request("PUT", path, [:], #"{"username":"Bob"}"#)
+        #expect(taken.status == 401)
+        #expect(taken.text == #"{"error":"the user name Bob is taken; choose another"}"#)
+        let refused = try await client.request("PUT", path, [:], #"{"username":"b b"}"#)
+        #expect(refused.status == 401 && refused.text == #"{"error":"Permission denied"}"#)
+        let allowed = try await client.request("PUT", path, [:], #"{"username":"Robin"}"#)
+        #expect(allowed.status == 200, "\(allowed.text)")
+      }
+    }
+  }
+
   @Test func `the data that follows from a post is written by the same commit`() async throws {
     try await withGateway(rules: nil) { server in
       let (token, uid) = try await server.signUp("ada")

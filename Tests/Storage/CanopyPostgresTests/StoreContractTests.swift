@@ -41,6 +41,12 @@
       try await check.run()
     }
 
+    @Test func `the failures of logins satisfy the contract`() async throws {
+      try await withNodes(["a", "b"]) { stores async throws in
+        try await verifyContract(of: stores[0], and: stores[1])
+      }
+    }
+
     @Test func `the accounts satisfy the contract`() async throws {
       try await withNodes(["a"]) { try await verifyContract(of: $0[0]) }
     }

@@ -65,6 +65,14 @@ struct DocumentLinkTests {
     #expect(count > 100)
   }
 
+  @Test func `the pictures of the articles have at most 300 KB together`() throws {
+    let pictures = Repository.files(in: "Sources/Documentation.docc/Resources")
+    let sizes = try pictures.map {
+      try Data(contentsOf: Repository.root.appending(path: $0)).count
+    }
+    #expect(pictures.count > 3 && sizes.reduce(0, +) <= 300_000, "\(zip(pictures, sizes))")
+  }
+
   @Test func `every link to an article leads to one, and the contents list every article`() throws {
     let documents = try Self.documents.get()
     let names = documents.compactMap { document in

@@ -28,6 +28,8 @@ extension Ban {
         "Sources/Client/CanopyClient/ClientEnvironment.swift": "the one live clock of a client",
         "Sources/Core/CanopySystem/ThreadTime.swift":
           "a measure of work, which the engine gets as a parameter",
+        "Sources/Core/CanopySystem/RoughTime.swift":
+          "the cheap clock of metrics, which they get as a parameter",
         "Sources/Serving/canopy/Composition.swift": "the clock of the waits of checkpoints",
         "Sources/Tools/CanopyTesting/NodeJournal.swift":
           "the default clock of waits, which no result depends on",

@@ -16,9 +16,12 @@ import Testing
   @Test(
     .ported(
       "FOrderByTests.testCanDefineAndUseAnIndex", "FOrderByTests.testCanDefineAndUseDeepIndex",
-      "FOrderByTests.testServerRespectsDeepIndex"), arguments: ["nuggets", "deep/nuggets"])
-  func `children are ordered by a value below them, at any depth`(_ path: String) async throws {
-    try await withPair { _, writer, reader in
+      "FOrderByTests.testServerRespectsDeepIndex"), arguments: WireKind.allCases,
+    ["nuggets", "deep/nuggets"])
+  func `children are ordered by a value below them, at any depth`(_ kind: WireKind, _ path: String)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       for (name, number) in [("Andrew", 35), ("Rob", 40), ("Greg", 38)] {
         try await writer.child(name).setValue(["name": name])
         try await writer.child(name).child(path).setValue(number)
@@ -35,9 +38,9 @@ import Testing
   @Test(
     .ported(
       "FOrderByTests.testCanUsaAFallbackThenDefineTheSpecifiedIndex",
-      "FOrderByTests.testUpdatesForUnindexedQuery"))
-  func `a limited query hears only of what enters its window`() async throws {
-    try await withPair { _, writer, reader in
+      "FOrderByTests.testUpdatesForUnindexedQuery"), arguments: WireKind.allCases)
+  func `a limited query hears only of what enters its window`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue([
         "a": ["order": 2, "foo": 1], "b": ["order": 0], "c": ["order": 1, "foo": false],
         "d": ["order": 3, "foo": "hello"],
@@ -62,9 +65,12 @@ import Testing
   @Test(
     .ported(
       "FOrderByTests.testSnapshotsAreIteratedInOrder",
-      "FOrderByTests.testSnapshotsAreIteratedInOrderForValueIndex"), arguments: [true, false])
-  func `snapshots and added children have the order of the query`(_ isByValue: Bool) async throws {
-    try await withPair { _, place, _ in
+      "FOrderByTests.testSnapshotsAreIteratedInOrderForValueIndex"), arguments: WireKind.allCases,
+    [true, false])
+  func `snapshots and added children have the order of the query`(
+    _ kind: WireKind, _ isByValue: Bool
+  ) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let query = isByValue ? place.queryOrderedByValue() : place.queryOrdered(byChild: "nuggets")
       let (log, keys) = (EventLog(), Received<[String]>())
       query.recordPlaces(.childAdded, to: log)
@@ -75,9 +81,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testFiresChildMovedEvents"))
-  func `a new value of the order moves a child`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrderByTests.testFiresChildMovedEvents"), arguments: WireKind.allCases)
+  func `a new value of the order moves a child`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.queryOrdered(byChild: "nuggets").recordPlaces(.childMoved, to: log)
       place.startSet(Self.nuggets.mapValues { ["nuggets": $0] })
@@ -86,9 +92,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testDefineMultipleIndexesAtALocation"))
-  func `queries by different children of one location are independent`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(.ported("FOrderByTests.testDefineMultipleIndexesAtALocation"), arguments: WireKind.allCases)
+  func `queries by different children of one location are independent`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue([
         "a": ["order": 2, "foo": 2], "b": ["order": 0], "c": ["order": 1, "foo": false],
         "d": ["order": 3, "foo": "hello"],
@@ -106,9 +114,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testCallbackRemovalWorks"))
-  func `an observer is removed at its own query, and all of them at the location`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrderByTests.testCallbackRemovalWorks"), arguments: WireKind.allCases)
+  func `an observer is removed at its own query, and all of them at the location`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       func query(_ name: String) -> DatabaseQuery { place.queryOrdered(byChild: name) }
       let foo = query("foo").record(.value, to: log)[0]
@@ -134,9 +144,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testChildAddedEventsAreInTheCorrectOrder"))
-  func `children that one write adds come in the order of the query`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FOrderByTests.testChildAddedEventsAreInTheCorrectOrder"), arguments: WireKind.allCases)
+  func `children that one write adds come in the order of the query`(_ kind: WireKind) async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.queryOrdered(byChild: "value").record(.childAdded, to: log)
       place.startSet(["a": ["value": 5], "c": ["value": 3]])
@@ -148,9 +160,9 @@ import Testing
   @Test(
     .ported(
       "FOrderByTests.testCanUseKeyIndex", "FOrderByTests.testServerRespectsKeyIndex",
-      "FOrderByTests.testServerRespectsValueIndex"))
-  func `key and value order ignore priorities`() async throws {
-    try await withPair { _, writer, reader in
+      "FOrderByTests.testServerRespectsValueIndex"), arguments: WireKind.allCases)
+  func `key and value order ignore priorities`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       for (number, priority) in [10, 5, 20, 7, 30, 8].enumerated() {
         let key = String("abcdef".dropFirst(number).prefix(1))
         writer.child(key).startSet(5 - number, priority: priority)
@@ -172,9 +184,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testQueriesWorkOnLeafNodes"))
-  func `a query of a leaf is empty`() async throws {
-    try await withPair { _, place, reader in
+  @Test(.ported("FOrderByTests.testQueriesWorkOnLeafNodes"), arguments: WireKind.allCases)
+  func `a query of a leaf is empty`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, reader in
       try await place.setValue("leaf-node")
       let query = reader.queryOrdered(byChild: "foo").queryLimited(toLast: 1)
       let seen6 = try await query.first().value is NSNull
@@ -182,9 +194,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testDeepUpdatesWorkWithQueries"))
-  func `an update of deep values moves children into and out of a query`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(.ported("FOrderByTests.testDeepUpdatesWorkWithQueries"), arguments: WireKind.allCases)
+  func `an update of deep values moves children into and out of a query`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue([
         "a": ["data": "foo", "idx": true], "b": ["data": "bar", "idx": true],
         "c": ["data": "baz", "idx": false],
@@ -199,9 +213,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrderByTests.testStartAtEndAtWorksWithValueIndex"))
-  func `a range of values begins at a key among equal values`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrderByTests.testStartAtEndAtWorksWithValueIndex"), arguments: WireKind.allCases)
+  func `a range of values begins at a key among equal values`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       let query = place.queryOrderedByValue().queryStarting(atValue: 52, childKey: "tony")
         .queryEnding(atValue: 59)
@@ -214,9 +228,12 @@ import Testing
   }
 
   @Test(
-    .ported("FOrderByTests.testRemovingDefaultListenerRemovesNonDefaultListenWithLoadsAllData"))
-  func `a query can be observed again after all observers were removed`() async throws {
-    try await withPair { _, place, _ in
+    .ported("FOrderByTests.testRemovingDefaultListenerRemovesNonDefaultListenWithLoadsAllData"),
+    arguments: WireKind.allCases)
+  func `a query can be observed again after all observers were removed`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       try await place.setValue(["key": "value"])
       let log = EventLog()
       place.queryOrderedByKey().record(.value, to: log)

@@ -35,11 +35,13 @@ import Testing
       "FirebaseDatabaseEncoderTests.testBadValue", "FirebaseDatabaseEncoderTests.testEmpty",
       "FirebaseDatabaseEncoderTests.testInt", "FirebaseDatabaseEncoderTests.testNullDecodesAsNil",
       "FirebaseDatabaseEncoderTests.testOptional", "FirebaseDatabaseEncoderTests.testString",
-      "FirebaseDatabaseEncoderTests.testValueTooBig"))
-  func `numbers, texts and optionals are written and read, and other types are refused`()
+      "FirebaseDatabaseEncoderTests.testValueTooBig"), arguments: WireKind.allCases)
+  func `numbers, texts and optionals are written and read, and other types are refused`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withPair { backend, place, _ in
+    try await withPair(over: kind) { backend, place, _ in
       try await roundTrip(Optionals(x: 42, opt: nil), #"{"x":42}"#, at: place, backend)
       try await roundTrip(Optionals(x: 42, opt: 7), #"{"opt":7,"x":42}"#, at: place, backend)
       try await roundTrip(Text(s: "abc"), #"{"s":"abc"}"#, at: place, backend)
@@ -70,10 +72,13 @@ import Testing
     .ported(
       "DataSnapshotTests.testGetNonExistingValueFailure",
       "DataSnapshotTests.testGetNonExistingValueOptional",
-      "DataSnapshotTests.testGetValue", "DataSnapshotTests.testGetValueOptional"))
-  func `absent data are no value of a type with members, and nil for an optional`() async throws {
+      "DataSnapshotTests.testGetValue", "DataSnapshotTests.testGetValueOptional"),
+    arguments: WireKind.allCases)
+  func `absent data are no value of a type with members, and nil for an optional`(_ kind: WireKind)
+    async throws
+  {
     struct Loose: Codable, Equatable { var x: Int? }
-    try await withPair { _, place, _ in
+    try await withPair(over: kind) { _, place, _ in
       let absent = try await place.getData()
       #expect(try absent.data(as: Loose?.self) == nil)
       let error = #expect(throws: DecodingError.self) { try absent.data(as: Loose.self) }
@@ -120,9 +125,10 @@ import Testing
   @Test(
     .ported(
       "FirebaseDatabaseEncoderTests.testBeans",
-      "FirebaseDatabaseEncoderTests.testCodingKeysCanCustomizeEncodingAndDecoding"))
-  func `members of every type are written by their coding keys`() async throws {
-    try await withPair { backend, place, _ in
+      "FirebaseDatabaseEncoderTests.testCodingKeysCanCustomizeEncodingAndDecoding"),
+    arguments: WireKind.allCases)
+  func `members of every type are written by their coding keys`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       try await roundTrip(
         Beans(),
         #"{"s":"abc","d":123,"f":-4,"l":1234567890123,"i":-4444,"b":false,"sh":123,"byte":45,"#
@@ -195,9 +201,10 @@ import Testing
   @Test(
     .ported(
       "FirebaseDatabaseEncoderTests.testCollapsingNestedObjects",
-      "FirebaseDatabaseEncoderTests.testEnum", "FirebaseDatabaseEncoderTests.testNestedObjects"))
-  func `nested types and own forms are written and read`() async throws {
-    try await withPair { backend, place, _ in
+      "FirebaseDatabaseEncoderTests.testEnum", "FirebaseDatabaseEncoderTests.testNestedObjects"),
+    arguments: WireKind.allCases)
+  func `nested types and own forms are written and read`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       try await roundTrip(
         ["e": Choice.number(4), "f": .text("abc")], #"{"e":{"number":4},"f":{"text":"abc"}}"#,
         at: place, backend)
@@ -242,9 +249,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FirebaseDatabaseEncoderTests.testClassHierarchy"))
-  func `the members of a superclass are in a child of their own`() async throws {
-    try await withPair { backend, place, _ in
+  @Test(.ported("FirebaseDatabaseEncoderTests.testClassHierarchy"), arguments: WireKind.allCases)
+  func `the members of a superclass are in a child of their own`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       try await roundTrip(
         Below(power: 100, seconds: 1.5), #"{"seconds":1.5,"super":{"power":100}}"#, at: place,
         backend)
@@ -256,9 +263,12 @@ import Testing
   }
 
   @Test(
-    .ported("ServerTimestampTests.testDateRoundTrip", "ServerTimestampTests.testTimestampEncoding"))
-  func `a time is stored in milliseconds, and a missing one is that of the server`() async throws {
-    try await withPair { backend, place, _ in
+    .ported("ServerTimestampTests.testDateRoundTrip", "ServerTimestampTests.testTimestampEncoding"),
+    arguments: WireKind.allCases)
+  func `a time is stored in milliseconds, and a missing one is that of the server`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { backend, place, _ in
       try await roundTrip(
         Moment(timestamp: Date(timeIntervalSince1970: 123_456_789.123)),
         #"{"timestamp":123456789123}"#, at: place, backend)
@@ -275,9 +285,9 @@ import Testing
   @Test(
     .ported(
       "DatabaseReferenceTests.testSetValueEncodable",
-      "DatabaseReferenceTests.testSetValueEncodableWithCompletion"))
-  func `a value is written with and without a completion`() async throws {
-    try await withPair { backend, place, _ in
+      "DatabaseReferenceTests.testSetValueEncodableWithCompletion"), arguments: WireKind.allCases)
+  func `a value is written with and without a completion`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let errors = Received<String>()
       try start(place, errors)
       #expect(await errors.wait(for: 1) == ["ok"])

@@ -11,9 +11,10 @@ import Testing
     .ported(
       "FData.testWriteABunchOfDataAndRead", "FData.testValReturnsCompoundObjectWithChildren",
       "FData.testWriteCompoundObjectAndGetItBack", "FData.testHasChildrenWorksCorrectly",
-      "FData.testNumChildrenWorksCorrectly", "FData.testSetChildAndListenAtRootRegressionTest"))
-  func `a compound value comes back with its children`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testNumChildrenWorksCorrectly", "FData.testSetChildAndListenAtRootRegressionTest"),
+    arguments: WireKind.allCases)
+  func `a compound value comes back with its children`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       writer.startSet([
         "one": 42, "two": ["a": 5], "three": ["a": 5, "b": 6],
         "list": [0, ["c_1": 4], "hey", true, false, "dude"] as [Any],
@@ -44,9 +45,9 @@ import Testing
       "FData.testLeadingZeroesTurnIntoDictionary", "FData.testLeadingZerosDontCollapseLocally",
       "FData.testNumericKeysGetTurnedIntoArrays",
       "FData.testLargeNumericKeysDontGetTurnedIntoArrays",
-      "FData.testUsingNumbersAsKeysDoesntCreateHugeSparseArrays"))
-  func `keys that count from zero are an array, and others are not`() async throws {
-    try await withPair { _, place, _ in
+      "FData.testUsingNumbersAsKeysDoesntCreateHugeSparseArrays"), arguments: WireKind.allCases)
+  func `keys that count from zero are an array, and others are not`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let zeros = place.child("zeros")
       for (number, key) in ["1", "01", "001", "0001"].enumerated() {
         zeros.child(key).startSet(number)
@@ -70,9 +71,10 @@ import Testing
     .ported(
       "FData.testRemoveCallbackHit",
       "FData.testRemoveCallbackIsHitForNodesThatAreAlreadyRemoved",
-      "FData.testRemoveFromOnMobileGraffitiBugAtAngelHack", "FData.testSettingNull"))
-  func `a removal is confirmed, also of an empty location`() async throws {
-    try await withPair { backend, place, _ in
+      "FData.testRemoveFromOnMobileGraffitiBugAtAngelHack", "FData.testSettingNull"),
+    arguments: WireKind.allCases)
+  func `a removal is confirmed, also of an empty location`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let log = EventLog()
       for _ in 0..<2 {
         place.removeValue { error, _ in log.add(error == nil ? "removed" : "failed") }
@@ -95,9 +97,10 @@ import Testing
     .ported(
       "FData.testSetAndThenListenForValueEventsAreCorrect", "FData.testSnapshotRef",
       "FData.testListenForValueAndThenWriteOnANodeWithExistingData",
-      "FData.testOnAfterSetWaitsForLatestData", "FData.testOnceWaitsForLatestData"))
-  func `an observer begins with the latest data and the own writes`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testOnAfterSetWaitsForLatestData", "FData.testOnceWaitsForLatestData"),
+    arguments: WireKind.allCases)
+  func `an observer begins with the latest data and the own writes`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let log = EventLog()
       try await writer.setValue(5)
       try await reader.setValue(["a": 5, "b": 2])
@@ -122,9 +125,10 @@ import Testing
   @Test(
     .ported(
       "FData.testSettingANodeWithChildrenToAPrimitiveAndBack",
-      "FData.testWriteLeafRemoveLeafAddChildToRemovedNode", "FData.testUpdateAfterChildSet"))
-  func `a branch becomes a leaf and a branch again, for everybody`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testWriteLeafRemoveLeafAddChildToRemovedNode", "FData.testUpdateAfterChildSet"),
+    arguments: WireKind.allCases)
+  func `a branch becomes a leaf and a branch again, for everybody`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       for value in [["a": 5, "b": 6], 76, ["a": 5, "b": 6]] as [Any] {
         writer.startSet(value)
         let seen7 = try await writer.first().hasChildren()
@@ -150,9 +154,10 @@ import Testing
   @Test(
     .ported(
       "FData.testSetANodeWithAQuotedKey", "FData.testSetANodeWithASingleQuoteKey",
-      "FData.testLargeNumbers", "FData.testLargeNumericPrioritiesWork"))
-  func `quotes in keys and large numbers are kept`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testLargeNumbers", "FData.testLargeNumericPrioritiesWork"),
+    arguments: WireKind.allCases)
+  func `quotes in keys and large numbers are kept`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let values: [String: Any] = [
         "\"herp\"": 1234, "\"": 1, "'": 2, "long": Int64(9_007_199_254_740_993), "max": Int64.max,
         "double": Double.greatestFiniteMagnitude,
@@ -172,11 +177,12 @@ import Testing
       "FData.testNameAtRootAndNonRootLocations",
       "FData.testNameAndRefOnSnapshotsForRootAndNonRootLocations",
       "FData.testParentForRootAndNonRootLocations",
-      "FData.testURLEncodingOfDescriptionAndURLDecodingOfNewFirebase"))
-  func `references know their keys, parents, roots and URLs`() async throws {
-    try await withPair { backend, place, _ in
+      "FData.testURLEncodingOfDescriptionAndURLDecodingOfNewFirebase"), arguments: WireKind.allCases
+  )
+  func `references know their keys, parents, roots and URLs`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let root = place.root
-      let url = "canopy://127.0.0.1:\(backend.port)"
+      let url = backend.url()
       #expect(root.key == nil && root.parent == nil && root.root == root)
       let deep = root.child("a").child("b/c")
       #expect(deep.key == "c" && deep.parent?.parent?.parent == root)
@@ -202,9 +208,9 @@ import Testing
       "FData.testSettingNumericKeysConvertsToStrings", "FData.testAccessingInvalidPathsThrows",
       "FData.testSettingObjectsAtInvalidKeysThrow", "FData.testSettingInvalidObjectsThrow",
       "FData.testInvalidUpdateThrow", "FData.testSettingNaN", "FData.testSettingInvalidPriority",
-      "FData.testEmptyUpdateWorks"))
-  func `invalid paths, keys and values are refused`() async throws {
-    try await withPair { backend, place, _ in
+      "FData.testEmptyUpdateWorks"), arguments: WireKind.allCases)
+  func `invalid paths, keys and values are refused`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let keys = [".test", "test.", "fo$o", "[what", "ever]", "ha#sh"]
       var attempts: [() async throws -> Void] = []
       for key in keys + [".foo", "foo/.foo", ".keys", ".length"] {
@@ -249,9 +255,12 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testMemoryFreeingOnUnlistenDoesNotCorruptData"))
-  func `data are complete after observers above and below were removed`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FData.testMemoryFreeingOnUnlistenDoesNotCorruptData"), arguments: WireKind.allCases)
+  func `data are complete after observers above and below were removed`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       try await place.setValue(["x": 1, "y": ["t": 2, "u": 3]] as [String: Any])
       let log = EventLog()
       let whole = place.record(.value, to: log)[0]
@@ -272,9 +281,12 @@ import Testing
   @Test(
     .ported(
       "FData.testParentDeleteShadowsChildListeners",
-      "FData.testParentDeleteShadowsChildListenersWithNonDefaultQuery"))
-  func `a removal above hides a concurrent write from observers below`() async throws {
-    try await withPair { backend, writer, deleter in
+      "FData.testParentDeleteShadowsChildListenersWithNonDefaultQuery"),
+    arguments: WireKind.allCases)
+  func `a removal above hides a concurrent write from observers below`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { backend, writer, deleter in
       let log = EventLog()
       let place = deleter.child("c")
       place.record(.value, to: log)
@@ -293,9 +305,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testDeltaSyncNoDataUpdatesAfterReconnect"))
-  func `a reconnection without changes raises no event`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(.ported("FData.testDeltaSyncNoDataUpdatesAfterReconnect"), arguments: WireKind.allCases)
+  func `a reconnection without changes raises no event`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue(["a": 1, "c": [".value": 3, ".priority": 3]] as [String: Any])
       let log = EventLog()
       reader.record(.value, to: log)

@@ -73,9 +73,9 @@ import Testing
 
   // MARK: Settings
 
-  @Test(.ported("FIRDatabaseTests.testCallbackQueue"))
-  func `callbacks run on the queue of the database`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FIRDatabaseTests.testCallbackQueue"), arguments: WireKind.allCases)
+  func `callbacks run on the queue of the database`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let queue = DispatchQueue(label: "own")
       let key = DispatchSpecificKey<Int>()
@@ -91,9 +91,12 @@ import Testing
 
   @Test(
     .ported(
-      "FIRDatabaseTests.testPersistenceCacheSizeBytes", "FIRDatabaseTests.testPersistenceEnabled"))
-  func `the cache has a size between bounds, and absent data are kept too`() async throws {
-    try await withBackend { backend in
+      "FIRDatabaseTests.testPersistenceCacheSizeBytes", "FIRDatabaseTests.testPersistenceEnabled"),
+    arguments: WireKind.allCases)
+  func `the cache has a size between bounds, and absent data are kept too`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let folder = try TemporaryFolder()
       let database = try backend.anonymousClient { $0.persistenceFolder = folder.file("data") }
       let mebibyte: UInt = 1024 * 1024

@@ -14,9 +14,11 @@ import Testing
     return seen
   }
 
-  @Test(.ported("FRealtime.testOnDisconnectSetWorks"))
-  func `the writer and others hear of a registered value, and only of the last one`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FRealtime.testOnDisconnectSetWorks"), arguments: WireKind.allCases)
+  func `the writer and others hear of a registered value, and only of the last one`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let place = writer.reference(withPath: "t/disconnected")
       let other = try await backend.client().reference(withPath: "t/disconnected")
@@ -34,9 +36,11 @@ import Testing
   @Test(
     .ported(
       "FRealtime.testOnDisconnectSetWithPriorityWorks", "FRealtime.testOnDisconnectRemoveWorks",
-      "FRealtime.testOnDisconnectUpdateWorks"))
-  func `the writer hears of registered priorities, removals and updates`() async throws {
-    try await withBackend { backend in
+      "FRealtime.testOnDisconnectUpdateWorks"), arguments: WireKind.allCases)
+  func `the writer hears of registered priorities, removals and updates`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let root = writer.reference(withPath: "t")
       try await root.setValue([
@@ -70,11 +74,11 @@ import Testing
     .ported(
       "FRealtime.testOnDisconnectTriggersSingleLocalValueEventForWriter",
       "FRealtime.testOnDisconnectTriggersSingleLocalValueEventForWriterWithQuery"),
-    arguments: [false, true])
+    arguments: WireKind.allCases, [false, true])
   func `several registered operations raise one event for their writer`(
-    isLimited: Bool
+    _ kind: WireKind, isLimited: Bool
   ) async throws {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let place = writer.reference(withPath: "t/foo")
       let seen = values(isLimited ? place.queryLimited(toLast: 2) : place)
@@ -92,9 +96,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReader"))
-  func `several registered operations raise one event for another client`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReader"),
+    arguments: WireKind.allCases)
+  func `several registered operations raise one event for another client`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let seen = values(try await backend.client().reference(withPath: "t/foo"))
       await seen.wait(for: 1)
       let writer = try await backend.client()
@@ -109,10 +117,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReaderWithQuery"))
-  func `several registered operations raise one event for a query of another client`() async throws
-  {
-    try await withPair { _, writer, reader in
+  @Test(
+    .ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReaderWithQuery"),
+    arguments: WireKind.allCases)
+  func `several registered operations raise one event for a query of another client`(
+    _ kind: WireKind
+  ) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let seen = Received<String>()
       reader.child("foo").queryLimited(toLast: 2).observe(
         .value, with: { seen.add("\($0.key) \($0.node.json(.export))") })
@@ -129,9 +140,12 @@ import Testing
   }
 
   @Test(
-    .ported("FRealtime.testOnDisconnectDeepMergeTriggersOnlyOneValueEventForReaderWithQuery"))
-  func `registered operations of several levels raise one event for a query`() async throws {
-    try await withPair { _, writer, reader in
+    .ported("FRealtime.testOnDisconnectDeepMergeTriggersOnlyOneValueEventForReaderWithQuery"),
+    arguments: WireKind.allCases)
+  func `registered operations of several levels raise one event for a query`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       writer.startSet(
         ["a": 1, "b": ["c": true, "d": "scalar", "e": ["f": "hooray"]]] as [String: Any])
       writer.child("a").startOnDisconnectSet(2)
@@ -145,9 +159,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FRealtime.testOnDisconnectCancelWorks"))
-  func `the writer hears nothing of a cancelled operation`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FRealtime.testOnDisconnectCancelWorks"), arguments: WireKind.allCases)
+  func `the writer hears nothing of a cancelled operation`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let foo = writer.reference(withPath: "t/foo")
       try await foo.setValue(["bar": "a", "baz": "b"])
@@ -168,9 +182,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FRealtime.testOnDisconnectWithServerValuesWithLocalEvents"))
-  func `server values of registered operations are estimated for their writer`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FRealtime.testOnDisconnectWithServerValuesWithLocalEvents"),
+    arguments: WireKind.allCases)
+  func `server values of registered operations are estimated for their writer`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let root = writer.reference(withPath: "t")
       try await root.setValue(["n": 5])
@@ -209,9 +227,11 @@ import Testing
         == [#"whole value {"x":1}"#])
   }
 
-  @Test(.ported("FIRDatabaseTests.testPurgeWritesCancelsOnDisconnects"))
-  func `purging withdraws the operations that wait for a connection`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FIRDatabaseTests.testPurgeWritesCancelsOnDisconnects"), arguments: WireKind.allCases)
+  func `purging withdraws the operations that wait for a connection`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       let writer = try await backend.client()
       let place = writer.reference(withPath: "t/here")
       try await place.setValue("there")

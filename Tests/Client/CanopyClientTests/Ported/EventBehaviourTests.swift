@@ -12,9 +12,11 @@ import Testing
       "FEventTests.testWRiteLeafNodeThenExpectValueEvent",
       "FEventTests.testSetMultipleEventListenersOnSameNode",
       "FData.testWriteAndReadData", "FData.testWriteDataAndWaitForServerConfirmation",
-      "FData.testOnceWithACallbackHitsServer"))
-  func `a written value is observed by its writer and by others, by each observer`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testOnceWithACallbackHitsServer"), arguments: WireKind.allCases)
+  func `a written value is observed by its writer and by others, by each observer`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       let seen1 = try await reader.first().value is NSNull
       #expect(seen1)
       writer.startSet(42)
@@ -28,9 +30,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FEventTests.testWriteLeafNodeThenExpectChildAddedEventThenValueEvent"))
-  func `the events of children come before the value`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FEventTests.testWriteLeafNodeThenExpectChildAddedEventThenValueEvent"),
+    arguments: WireKind.allCases)
+  func `the events of children come before the value`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       // The server answers when both observers are there.
       place.database.goOffline()
@@ -45,9 +49,12 @@ import Testing
     .ported(
       "FEventTests.testUnsubscribeEventsAndConfirmThatEventsNoLongerFire",
       "FEventTests.testRegisteringCallbackMultipleTimesAndUnregistering",
-      "FEventTests.testUnregisteringTheSameCallbackTooManyTimesDoesNothing"))
-  func `each observer is removed by itself, and hears nothing afterwards`() async throws {
-    try await withPair { _, place, _ in
+      "FEventTests.testUnregisteringTheSameCallbackTooManyTimesDoesNothing"),
+    arguments: WireKind.allCases)
+  func `each observer is removed by itself, and hears nothing afterwards`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       let handles = ["a", "b", "c"].flatMap { place.record(.value, to: log, as: $0) }
       var expected = 0
@@ -69,9 +76,11 @@ import Testing
 
   @Test(
     .ported(
-      "FEventTests.testCanWriteACompoundObjectAndGetMoreGranularEventsForIndividualChanges"))
-  func `only the observers of what changed hear of a new value above`() async throws {
-    try await withPair { _, writer, reader in
+      "FEventTests.testCanWriteACompoundObjectAndGetMoreGranularEventsForIndividualChanges"),
+    arguments: WireKind.allCases)
+  func `only the observers of what changed hear of a new value above`(_ kind: WireKind) async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue(["a": 10, "b": 20])
       let logs = [EventLog(), EventLog()]
       for (log, place) in zip(logs, [writer, reader]) {
@@ -90,9 +99,11 @@ import Testing
     .ported(
       "FEventTests.testValueEventIsFiredForEmptyNode", "FEventTests.testOnEmptyChildFires",
       "FEventTests.testOnEmptyChildEvenAfterParentIsSynched",
-      "FIRDatabaseQueryTests.testLimitOnEmptyNodeFiresValue"))
-  func `an empty location has a value event, also below one that is known`() async throws {
-    try await withPair { _, place, _ in
+      "FIRDatabaseQueryTests.testLimitOnEmptyNodeFiresValue"), arguments: WireKind.allCases)
+  func `an empty location has a value event, also below one that is known`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.record(.value, to: log)
       place.child("test").record(.value, to: log)
@@ -103,9 +114,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FEventTests.testCorrectEventsRaisedWhenLeafTurnsIntoInternalNode"))
-  func `a leaf becomes a branch and a leaf again`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FEventTests.testCorrectEventsRaisedWhenLeafTurnsIntoInternalNode"),
+    arguments: WireKind.allCases)
+  func `a leaf becomes a branch and a leaf again`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.database.goOffline()
       place.record(.value, .childAdded, to: log)
@@ -121,9 +134,10 @@ import Testing
     .ported(
       "FEventTests.testOnceValueFiresExactlyOnce", "FEventTests.testOnceChildAddedFiresExaclyOnce",
       "FEventTests.testOnceValueFiresExacltyOnceEvenIfThereIsASetInsideCallback",
-      "FEventTests.testOnceChildAddedFiresOnceEvenWithCompoundObject"))
-  func `an observer of a single event hears one, whatever follows`() async throws {
-    try await withPair { _, place, _ in
+      "FEventTests.testOnceChildAddedFiresOnceEvenWithCompoundObject"), arguments: WireKind.allCases
+  )
+  func `an observer of a single event hears one, whatever follows`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       place.database.goOffline()
       let log = EventLog()
       place.observeSingleEvent(
@@ -144,9 +158,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FEventTests.testEventsAreRaisedChildRemovedChildAddedChildMoved"))
-  func `removals come first, then additions, then moves`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FEventTests.testEventsAreRaisedChildRemovedChildAddedChildMoved"),
+    arguments: WireKind.allCases)
+  func `removals come first, then additions, then moves`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       func set(_ priorities: [String: Int]) {
         place.startSet(priorities.mapValues { [".value": 1, ".priority": $0] })
       }
@@ -160,9 +176,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FEventTests.testIntegerToDoubleConversions"))
-  func `the same number in another type is no change`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FEventTests.testIntegerToDoubleConversions"), arguments: WireKind.allCases)
+  func `the same number in another type is no change`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.database.goOffline()
       place.record(.value, to: log)
@@ -177,9 +193,11 @@ import Testing
     .ported(
       "FData.testWriteLeafNodeOverwriteAtParentVerifyExpectedEvents",
       "FData.testWriteLeafNodeOverwriteAtParentMultipleTimesVerifyExpectedEvents",
-      "FData.testWriteParentNodeOverwriteAtLeafVerifyExpectedEvents"))
-  func `writes above and below each other raise the deepest events first`() async throws {
-    try await withPair { _, place, _ in
+      "FData.testWriteParentNodeOverwriteAtLeafVerifyExpectedEvents"), arguments: WireKind.allCases)
+  func `writes above and below each other raise the deepest events first`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       place.database.goOffline()
       func record(_ place: DatabaseReference) -> EventLog {
         let log = EventLog()
@@ -206,11 +224,14 @@ import Testing
   @Test(
     .ported(
       "FData.testWriteLeafNodeRemoveParentNodeVerifyExpectedEvents",
-      "FData.testWriteLeafNodeRemoveLeafVerifyExpectedEvents"), arguments: ["a", "a/aa"])
-  func `a removal empties all locations above it, for the writer and for others`(_ removed: String)
+      "FData.testWriteLeafNodeRemoveLeafVerifyExpectedEvents"), arguments: WireKind.allCases,
+    ["a", "a/aa"])
+  func `a removal empties all locations above it, for the writer and for others`(
+    _ kind: WireKind, _ removed: String
+  )
     async throws
   {
-    try await withPair { _, writer, reader in
+    try await withPair(over: kind) { _, writer, reader in
       let logs = [EventLog(), EventLog()]
       for (log, place) in zip(logs, [writer, reader]) {
         for path in ["a/aa", "a"] { place.child(path).record(.value, to: log, as: path) }
@@ -230,9 +251,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testEmptyChildGetValueEventBeforeParent"))
-  func `empty locations have their value events before those above`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FData.testEmptyChildGetValueEventBeforeParent"), arguments: WireKind.allCases)
+  func `empty locations have their value events before those above`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.database.goOffline()
       for path in ["a/aa/aaa", "a/aa", "a"] { place.child(path).record(.value, to: log, as: path) }

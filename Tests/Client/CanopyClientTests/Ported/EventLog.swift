@@ -69,13 +69,15 @@ extension Received where Value == String {
   }
 }
 
-/// Runs a test's body with two clients of a server, signed in as the administrator, and one location.
+/// Runs a test's body with two clients of a server that speaks a protocol, signed in as the administrator, and one
+/// location.
 func withPair(
+  over kind: WireKind,
   _ body: (
     _ backend: Backend, _ writer: DatabaseReference, _ reader: DatabaseReference
   ) async throws -> Void
 ) async throws {
-  try await withBackend { backend in
+  try await withBackend(over: kind) { backend in
     let writer = try await backend.client().reference(withPath: "t")
     let reader = try await backend.client().reference(withPath: "t")
     try await body(backend, writer, reader)

@@ -11,9 +11,12 @@ import Testing
     .ported(
       "FOrder.testPushEnumerateAndCheckCorrectOrder",
       "FOrder.testPushEnumerateManyPathsWriteAndCheckOrder",
-      "FOrder.testPushDataReconnectReadBackAndVerifyOrder", "FData.testCanPassValueToPush"))
-  func `generated keys keep the order in which they were made, for everybody`() async throws {
-    try await withPair { _, writer, reader in
+      "FOrder.testPushDataReconnectReadBackAndVerifyOrder", "FData.testCanPassValueToPush"),
+    arguments: WireKind.allCases)
+  func `generated keys keep the order in which they were made, for everybody`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       let children = (0..<20).map { _ in writer.childByAutoId() }
       for (number, child) in children.enumerated() { child.startSet(["n": number]) }
       await writer.settle()
@@ -31,9 +34,9 @@ import Testing
     .ported(
       "FOrder.testPushDataWithPrioritiesReconnectReadBackAndVerifyOrder",
       "FOrder.testPushDataWithExponentialPrioritiesReconnectReadBackAndVerifyOrder"),
-    arguments: [true, false])
-  func `priorities order generated keys`(_ areExponential: Bool) async throws {
-    try await withPair { _, writer, reader in
+    arguments: WireKind.allCases, [true, false])
+  func `priorities order generated keys`(_ kind: WireKind, _ areExponential: Bool) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       for number in 0..<10 {
         let priority =
           areExponential
@@ -48,9 +51,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testThatNodesWithoutValuesAreNotEnumerated"))
-  func `a reference alone is no child`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrder.testThatNodesWithoutValuesAreNotEnumerated"), arguments: WireKind.allCases)
+  func `a reference alone is no child`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       _ = place.child("foo")
       place.child("bar").startSet("test")
       let seen1 = try await place.keys()
@@ -58,9 +61,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testChildMovedEventWhenPriorityChanges"))
-  func `a new priority moves a child and changes it`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrder.testChildMovedEventWhenPriorityChanges"), arguments: WireKind.allCases)
+  func `a new priority moves a child and changes it`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.record(.value, to: log)
       await log.wait(for: 1)
@@ -77,9 +80,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testCanResetPriorityToNull"))
-  func `a priority can be removed`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FOrder.testCanResetPriorityToNull"), arguments: WireKind.allCases)
+  func `a priority can be removed`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       try await place.child("a").setValue("a", andPriority: 1)
       try await place.child("b").setValue("b", andPriority: 2)
       let log = EventLog()
@@ -92,9 +95,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testInsertingANodeUnderALeafPreservesItsPriority"))
-  func `a leaf that gets a child keeps its priority`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FOrder.testInsertingANodeUnderALeafPreservesItsPriority"), arguments: WireKind.allCases
+  )
+  func `a leaf that gets a child keeps its priority`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.record(.value, to: log)
       place.startSet("a", priority: 10)
@@ -104,9 +109,10 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testVerifyOrderOfMixedNumbersStringNoPriorities"))
-  func `no priority comes first, then numbers, then strings`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(
+    .ported("FOrder.testVerifyOrderOfMixedNumbersStringNoPriorities"), arguments: WireKind.allCases)
+  func `no priority comes first, then numbers, then strings`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let priorities: [(String, Any)] = [
         ("alpha42", "zed"), ("noPriorityC", NSNull()), ("num41", 500), ("noPriorityB", NSNull()),
         ("num80", 4000.1), ("num50", 4000), ("num10", 24), ("alpha41", "zed"),
@@ -128,9 +134,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testVerifyOrderOfIntegerNames"))
-  func `keys that spell integers come first, by number`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(.ported("FOrder.testVerifyOrderOfIntegerNames"), arguments: WireKind.allCases)
+  func `keys that spell integers come first, by number`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       for key in ["foo", "bar", "03", "0", "100", "20", "5", "3", "003", "9"] {
         writer.child(key).startSet(1)
       }
@@ -146,9 +152,11 @@ import Testing
     .ported(
       "FOrder.testPrevNameIsCorrectOnChildAddedEvent",
       "FOrder.testPrevNameIsCorrectWhenAddingNewNodes",
-      "FOrder.testPrevNameIsCorrectWhenAddingNewNodesWithJSON"), arguments: [true, false])
-  func `an added child comes with the key before it`(_ isWhole: Bool) async throws {
-    try await withPair { _, place, _ in
+      "FOrder.testPrevNameIsCorrectWhenAddingNewNodesWithJSON"), arguments: WireKind.allCases,
+    [true, false])
+  func `an added child comes with the key before it`(_ kind: WireKind, _ isWhole: Bool) async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       var value = ["b": 2, "c": 3, "d": 4]
       try await place.setValue(value)
@@ -165,9 +173,11 @@ import Testing
   @Test(
     .ported(
       "FOrder.testPrevNameIsCorrectWhenMovingNodes",
-      "FOrder.testPrevNameIsCorrectWhenSettingWholeJsonDict"), arguments: [true, false])
-  func `a moved child comes with the key before it`(_ isWhole: Bool) async throws {
-    try await withPair { _, place, _ in
+      "FOrder.testPrevNameIsCorrectWhenSettingWholeJsonDict"), arguments: WireKind.allCases,
+    [true, false])
+  func `a moved child comes with the key before it`(_ kind: WireKind, _ isWhole: Bool) async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       var priorities = ["a": 1.0, "b": 2, "c": 3, "d": 4]
       func set() {
@@ -183,9 +193,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FOrder.testCase595NoChildMovedEventWhenDeletingPrioritizedGrandchild"))
-  func `a grandchild with a priority moves no child`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FOrder.testCase595NoChildMovedEventWhenDeletingPrioritizedGrandchild"),
+    arguments: WireKind.allCases)
+  func `a grandchild with a priority moves no child`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.record(.childMoved, to: log)
       place.child("test/foo").startSet(42, priority: "5")
@@ -199,9 +211,10 @@ import Testing
 
   @Test(
     .ported("FOrder.testCanSetAValueWithPriZero", "FOrder.testCanSetObjectWithPriZero"),
-    arguments: [#"{".value":"test",".priority":0}"#, #"{".priority":0,"x":"test","y":7}"#])
-  func `zero is a priority`(_ expected: String) async throws {
-    try await withPair { _, place, reader in
+    arguments: WireKind.allCases,
+    [#"{".value":"test",".priority":0}"#, #"{".priority":0,"x":"test","y":7}"#])
+  func `zero is a priority`(_ kind: WireKind, _ expected: String) async throws {
+    try await withPair(over: kind) { _, place, reader in
       let value: Any = expected.contains("x") ? ["x": "test", "y": 7] : "test"
       let log = EventLog()
       try await place.setValue(value, andPriority: 0)

@@ -43,9 +43,11 @@ import Testing
   }
 
   @Test(
-    .ported("FPersist.testServerDataCachedOffline1"))
-  func `data observed before a restart answer getData without a connection`() async throws {
-    try await withBackend { backend in
+    .ported("FPersist.testServerDataCachedOffline1"), arguments: WireKind.allCases)
+  func `data observed before a restart answer getData without a connection`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["a": 1, "b": 2])
       try await restart(backend) { database in
         try await observe(database.reference(withPath: "t"))
@@ -66,8 +68,9 @@ import Testing
     }
   }
 
-  @Test func `data fetched by getData survive a restart`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `data fetched by getData survive a restart`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["a": ["x": 1], "b": 2, "c": 3])
       try await restart(backend) { database in
         let place = database.reference(withPath: "t")
@@ -86,8 +89,9 @@ import Testing
     }
   }
 
-  @Test func `fetched data replace older saved data above and below`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `fetched data replace older saved data above and below`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["a": ["x": 1, "y": 1]])
       let folder = temporaryFolder.file(UUID().uuidString)
       let database = try await backend.client { $0.persistenceFolder = folder }
@@ -125,9 +129,11 @@ import Testing
     #expect(state.fetched(json(#"{"x":2}"#), of: spec).changes.isEmpty)
   }
 
-  @Test(.ported("FPersist.testServerDataCompleteness1"))
-  func `children known singly raise their events after a restart, and no value`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FPersist.testServerDataCompleteness1"), arguments: WireKind.allCases)
+  func `children known singly raise their events after a restart, and no value`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["child": ["a": 1, "b": 2, "c": 3], "other": "blah"])
       try await restart(backend) { database in
         let place = database.reference(withPath: "t")
@@ -143,9 +149,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FPersist.testServerDataCompleteness2"))
-  func `children known singly stay readable under an observer of their parent`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FPersist.testServerDataCompleteness2"), arguments: WireKind.allCases)
+  func `children known singly stay readable under an observer of their parent`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["a": 1, "b": 2])
       try await restart(backend) { database in
         for key in ["a", "b"] { try await observe(database.reference(withPath: "t/\(key)")) }
@@ -159,11 +167,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FPersist.testServerDataLimit"))
-  func `the result of a limited query is readable after a restart, and the rest is not`()
+  @Test(.ported("FPersist.testServerDataLimit"), arguments: WireKind.allCases)
+  func `the result of a limited query is readable after a restart, and the rest is not`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       try await setUp(backend, ["a": 1, "b": 2, "c": 3])
       try await restart(backend) { database in
         try await observe(database.reference(withPath: "t").queryLimited(toLast: 2))
@@ -178,9 +188,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FPersist.testPutsAreRestoredInOrder", "FPersist.testSetIsReappliedAfterRestart"))
-  func `writes made offline are visible after a restart, in their order`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FPersist.testPutsAreRestoredInOrder", "FPersist.testSetIsReappliedAfterRestart"),
+    arguments: WireKind.allCases)
+  func `writes made offline are visible after a restart, in their order`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await restart(backend) { database in
         database.goOffline()
         let place = database.reference(withPath: "t")
@@ -245,11 +259,13 @@ import Testing
   @Test(
     .ported(
       "FPersist.testSetIsResentAfterRestart", "FPersist.testRemoveWhileOfflineAndRestart",
-      "FPersist.testDeltaSyncAfterRestart"))
-  func `after a restart pending writes are sent once, and data are brought up to date`()
+      "FPersist.testDeltaSyncAfterRestart"), arguments: WireKind.allCases)
+  func `after a restart pending writes are sent once, and data are brought up to date`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let folder = temporaryFolder.file(UUID().uuidString)
       let copy = temporaryFolder.file(UUID().uuidString)
       let other = try await backend.client().reference(withPath: "t")

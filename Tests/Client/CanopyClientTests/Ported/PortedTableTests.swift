@@ -22,9 +22,9 @@ struct PortedTableTests {
   @Test func `the article lists exactly the tests that name a test of the original client`() throws
   {
     let folder = Self.root.appending(path: "Tests/Client")
-    let files = try #require(FileManager.default.enumerator(atPath: folder.path))
+    let sources = try #require(FileManager.default.enumerator(atPath: folder.path))
     var rows: [String] = []
-    for case let file as String in files
+    for case let file as String in sources
     where file.hasSuffix(".swift") && !file.hasSuffix("PortedTableTests.swift") {
       rows += try Self.rows(in: String(contentsOf: folder.appending(path: file), encoding: .utf8))
     }
@@ -41,6 +41,13 @@ struct PortedTableTests {
     #expect(
       extra.isEmpty, "remove from PortedBehaviours.md:\n\(extra.sorted().joined(separator: "\n"))")
     #expect(shown == rows, "the rows of PortedBehaviours.md are not sorted, or one is there twice")
+    // The counts of the article.
+    #expect(article.contains("\n\(rows.count) rows: "), "PortedBehaviours.md: \(rows.count) rows")
+    let files = Dictionary(grouping: shown) { $0.split(separator: "`").dropFirst().first ?? "" }
+    let counts = files.sorted { $0.key < $1.key }.map { "| \($0.value.count) | `\($0.key)` |" }
+    let stated = article.split(separator: "\n").map(String.init)
+      .filter { $0.wholeMatch(of: /\| \d+ \| `\w+` \|/) != nil }
+    #expect(stated == counts, "PortedBehaviours.md:\n\(counts.joined(separator: "\n"))")
   }
 
   @Test func `a test may name several tests of the original client`() throws {

@@ -7,9 +7,9 @@ import Testing
 /// Priorities, as the original client has them.
 @Suite(.timeLimit(.minutes(20))) struct PriorityBehaviourTests {
   @Test(
-    .ported("FData.testSetPriorityOnExistentNodeSucceeds"))
-  func `a priority is set on a value that exists`() async throws {
-    try await withPair { backend, place, _ in
+    .ported("FData.testSetPriorityOnExistentNodeSucceeds"), arguments: WireKind.allCases)
+  func `a priority is set on a value that exists`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       try await place.setValue("hello!")
       try await place.setPriority(5)
       let found1 = try backend.node("t")
@@ -22,9 +22,11 @@ import Testing
       "FData.testSetWithPrioritySetsValueAndPriority",
       "FData.testSetPriorityOfLeafSavesCorrectly", "FData.testSetPriorityOfObjectSavesCorrectly",
       "FData.testSetWithPriorityFollowedBySetClearsPriority",
-      "FData.testSetOverwritesPriorityOfTopLevelNodeAndSubnodes"))
-  func `a value is stored with its priority, and a plain value has none`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testSetOverwritesPriorityOfTopLevelNodeAndSubnodes"), arguments: WireKind.allCases)
+  func `a value is stored with its priority, and a plain value has none`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       for value in ["hello", ["a": 5]] as [Any] {
         try await writer.setValue(value, andPriority: 991)
         for place in [writer, reader] {
@@ -42,9 +44,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testEffectsOfSetPriorityIsImmediatelyEvident"))
-  func `a new priority is evident at once`() async throws {
-    try await withPair { _, place, _ in
+  @Test(.ported("FData.testEffectsOfSetPriorityIsImmediatelyEvident"), arguments: WireKind.allCases)
+  func `a new priority is evident at once`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       place.database.goOffline()
       let log = EventLog()
       place.observeSingleEvent(of: .value, with: { log.add($0.node.json(.export)) })
@@ -56,10 +58,12 @@ import Testing
   }
 
   @Test(
-    .ported("FData.testGetPriorityReturnsCorrectType", "FData.testExportValIncludesPriorities"))
-  func `a priority is a number, a string or NSNull, also in the form with priorities`() async throws
-  {
-    try await withPair { _, place, _ in
+    .ported("FData.testGetPriorityReturnsCorrectType", "FData.testExportValIncludesPriorities"),
+    arguments: WireKind.allCases)
+  func `a priority is a number, a string or NSNull, also in the form with priorities`(
+    _ kind: WireKind
+  ) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let cases: [(Any, String)] = [
         ("a", "null"), ([".value": "b", ".priority": 5], "5"),
         ([".value": "c", ".priority": "6"], #""6""#),
@@ -81,9 +85,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testPriorityIsOverwrittenByServer"))
-  func `the value of another client replaces the own priority`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(.ported("FData.testPriorityIsOverwrittenByServer"), arguments: WireKind.allCases)
+  func `the value of another client replaces the own priority`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let log = EventLog()
       reader.record(.value, to: log)
       await log.wait(for: 1)
@@ -101,9 +105,10 @@ import Testing
   @Test(
     .ported(
       "FData.testUpdateDoesntAffectPriorityLocally",
-      "FData.testUpdateDoesntAffectPriorityRemotely", "FData.testUpdateOfPriorityWorks"))
-  func `an update leaves the priority, or sets it by its key`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testUpdateDoesntAffectPriorityRemotely", "FData.testUpdateOfPriorityWorks"),
+    arguments: WireKind.allCases)
+  func `an update leaves the priority, or sets it by its key`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       writer.startSet(["a": 1, "b": 2], priority: "testpri")
       writer.startUpdate(["a": 4])
       let seen1 = try await writer.first().priority as? String

@@ -23,9 +23,9 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testDedupesListensOnChild",
       "FIRDatabaseQueryTests.testDedupeListensOnGrandchild",
-      "FIRDatabaseQueryTests.testListenOnGrandparentOfTwoChildren"))
-  func `a listen above replaces those below until it ends`() async throws {
-    try await withPair { _, place, _ in
+      "FIRDatabaseQueryTests.testListenOnGrandparentOfTwoChildren"), arguments: WireKind.allCases)
+  func `a listen above replaces those below until it ends`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let database = place.database
       #expect(await listens(database) == [])
       for path in ["a/aa", "a/bb"] { place.child(path).observe(.value, with: { _ in }) }
@@ -46,11 +46,13 @@ import Testing
   @Test(
     .ported(
       "FIRDatabaseQueryTests.testDedupingMultipleListenQueries",
-      "FIRDatabaseQueryTests.testListenOnParentOfQueriedChildren"))
-  func `limited listens stand beside each other, and a whole one above replaces them`()
+      "FIRDatabaseQueryTests.testListenOnParentOfQueriedChildren"), arguments: WireKind.allCases)
+  func `limited listens stand beside each other, and a whole one above replaces them`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withPair { _, place, _ in
+    try await withPair(over: kind) { _, place, _ in
       let database = place.database
       let one = place.child("a").queryLimited(toLast: 1)
       let five = place.child("a").queryLimited(toLast: 5)
@@ -76,10 +78,11 @@ import Testing
       "FIRDatabaseQueryTests.testOffCanBeCalledOnHandle",
       "FIRDatabaseQueryTests.testOffCanBeCalledOnSpecificQuery",
       "FIRDatabaseQueryTests.testOffCanBeCalledOnMultipleQueries",
-      "FIRDatabaseQueryTests.testOffCanBeCalledWithoutHandle"), arguments: 0..<4)
-  func `an observer of a query is removed at the query or at its location`(_ way: Int) async throws
-  {
-    try await withPair { _, place, _ in
+      "FIRDatabaseQueryTests.testOffCanBeCalledWithoutHandle"), arguments: WireKind.allCases, 0..<4)
+  func `an observer of a query is removed at the query or at its location`(
+    _ kind: WireKind, _ way: Int
+  ) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       let query = place.queryLimited(toLast: 5)
       let handle = query.record(.value, to: log)[0]
@@ -105,9 +108,12 @@ import Testing
       "FIRDatabaseQueryTests.testHandlesOnceCalledOnNodeWithDefaultListener",
       "FIRDatabaseQueryTests.testHandlesOnceCalledOnNodeWithDefaultListenerAndNonCompleteLimit",
       "FIRDatabaseQueryTests.testQueriesBehaveProperlyAfterOnceCall",
-      "FIRDatabaseQueryTests.testAddingListensForTheSamePathDoesNotCheckFail"))
-  func `single reads beside observers see the present value, and disturb none`() async throws {
-    try await withPair { _, writer, reader in
+      "FIRDatabaseQueryTests.testAddingListensForTheSamePathDoesNotCheckFail"),
+    arguments: WireKind.allCases)
+  func `single reads beside observers see the present value, and disturb none`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue(["a": 1, "b": 2, "c": 3, "d": 4])
       let log = EventLog()
       _ = try await reader.first()
@@ -141,9 +147,12 @@ import Testing
       "FIRDatabaseQueryTests.testRemoveTriggersRemoteEvents",
       "FIRDatabaseQueryTests.testListenForChildAddedWithLimitEnsureEventsFireProperly",
       "FIRDatabaseQueryTests.testListenForChildChangedWithLimitEnsureEventsFireProperly",
-      "FIRDatabaseQueryTests.testListenForChildRemovedWithLimitEnsureEventsFireProperly"))
-  func `others hear of each added, changed and removed child with its value`() async throws {
-    try await withPair { _, writer, reader in
+      "FIRDatabaseQueryTests.testListenForChildRemovedWithLimitEnsureEventsFireProperly"),
+    arguments: WireKind.allCases)
+  func `others hear of each added, changed and removed child with its value`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       let log = EventLog()
       try await writer.setValue(["a": 1, "b": "b", "c": ["deep": "path"]])
       for type in [DataEventType.childAdded, .childChanged, .childRemoved] {
@@ -167,9 +176,11 @@ import Testing
       "FIRDatabaseQueryTests.testEmptyQueryGet", "FIRDatabaseQueryTests.testOfflineQueryGet",
       "FIRDatabaseQueryTests.testGetQueryBasic", "FIRDatabaseQueryTests.testQueryGetCached",
       "FIRDatabaseQueryTests.testGetRetrievesLatestValueEvenIfCached",
-      "FIRDatabaseQueryTests.testQueryHasRef"))
-  func `getData asks the server, and returns the known value without a connection`() async throws {
-    try await withPair { _, writer, reader in
+      "FIRDatabaseQueryTests.testQueryHasRef"), arguments: WireKind.allCases)
+  func `getData asks the server, and returns the known value without a connection`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       #expect(reader.queryOrderedByKey().ref == reader)
       let seen3 = try await reader.getData().value is NSNull
       #expect(seen3)

@@ -6,22 +6,25 @@ import Testing
 
 /// Queries with bounds, as the original client answers them.
 @Suite(.timeLimit(.minutes(20))) struct RangeBehaviourTests {
-  /// Expects results of queries, both of data that the client writes after it observes and of data of the server.
+  /// Expects results of queries, both of data that the client writes after it observes and of data of the server,
+  /// over both protocols.
   private func expect(
     _ cases: [((DatabaseQuery) -> DatabaseQuery, [String])], of value: [String: Any]
   ) async throws {
-    try await withPair { _, place, reader in
-      let logs = cases.map { _ in Received<[String]>() }
-      for (log, (query, _)) in zip(logs, cases) {
-        query(place.queryOrderedByPriority())
-          .observe(.value, with: { log.add($0.childSnapshots.map(\.key)) })
-      }
-      place.startSet(value)
-      await place.settle()
-      for (log, (query, keys)) in zip(logs, cases) {
-        #expect(log.values.last == keys)
-        let read = try await query(reader.queryOrderedByPriority()).keys()
-        #expect(read == keys)
+    for kind in WireKind.allCases {
+      try await withPair(over: kind) { _, place, reader in
+        let logs = cases.map { _ in Received<[String]>() }
+        for (log, (query, _)) in zip(logs, cases) {
+          query(place.queryOrderedByPriority())
+            .observe(.value, with: { log.add($0.childSnapshots.map(\.key)) })
+        }
+        place.startSet(value)
+        await place.settle()
+        for (log, (query, keys)) in zip(logs, cases) {
+          #expect(log.values.last == keys, "over \(kind)")
+          let read = try await query(reader.queryOrderedByPriority()).keys()
+          #expect(read == keys, "over \(kind)")
+        }
       }
     }
   }
@@ -139,11 +142,15 @@ import Testing
       ], of: Dictionary(uniqueKeysWithValues: keys.map { ($0, true) }))
   }
 
-  @Test(.ported("FIRDatabaseQueryTests.testChildChangedCausesChildRemovedEvent"))
-  func `a child whose priority leaves the range is removed, with its last value in it`()
+  @Test(
+    .ported("FIRDatabaseQueryTests.testChildChangedCausesChildRemovedEvent"),
+    arguments: WireKind.allCases)
+  func `a child whose priority leaves the range is removed, with its last value in it`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withPair { _, place, _ in
+    try await withPair(over: kind) { _, place, _ in
       let removed = EventLog()
       place.child("a").startSet("1", priority: "a")
       place.child("b").startSet("2", priority: "b")
@@ -158,9 +165,11 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testCanCreateBasicQueries",
       "FIRDatabaseQueryTests.testInvalidQueryParams", "FIRDatabaseQueryTests.testLimitRanges",
-      "FIRDatabaseQueryTests.testInvalidKeys"))
-  func `each part of a query is given once, and only with a fitting value`() async throws {
-    try await withPair { _, place, _ in
+      "FIRDatabaseQueryTests.testInvalidKeys"), arguments: WireKind.allCases)
+  func `each part of a query is given once, and only with a fitting value`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let byKey = place.queryOrderedByKey()
       let byPriority = place.queryOrderedByPriority()
       let byChild = place.queryOrdered(byChild: "index")
@@ -221,9 +230,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FIRDatabaseQueryTests.testQuerySnapshotChildrenRespectDefaultOrdering"))
-  func `the children below those of a query have the default order`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(
+    .ported("FIRDatabaseQueryTests.testQuerySnapshotChildrenRespectDefaultOrdering"),
+    arguments: WireKind.allCases)
+  func `the children below those of a query have the default order`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       func person(_ name: String, last: Any) -> [String: Any] {
         [
           "thisvaluefirst": [".value": true, ".priority": 1],

@@ -11,11 +11,14 @@ import Testing
   @Test(
     .ported(
       "FData.testLocalServerTimestampEventuallyButNotImmediatelyMatchServer",
-      "FData.testServerTimestampEventualConsistencyBetweenLocalAndRemote"))
-  func `a timestamp is estimated, then that of the server, for which others hear one event`()
+      "FData.testServerTimestampEventualConsistencyBetweenLocalAndRemote"),
+    arguments: WireKind.allCases)
+  func `a timestamp is estimated, then that of the server, for which others hear one event`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withPair { backend, writer, reader in
+    try await withPair(over: kind) { backend, writer, reader in
       let (local, remote) = (Received<DataSnapshot>(), Received<DataSnapshot>())
       reader.observe(.value, with: { if $0.exists() { remote.add($0) } })
       _ = try await reader.first()
@@ -41,9 +44,9 @@ import Testing
       "FData.testServerTimestampSetWithPriorityLocalEvents",
       "FData.testServerTimestampUpdateRemoteEvents",
       "FData.testServerTimestampTransactionLocalEvents",
-      "FData.testServerTimestampUpdateLocalEvents"))
-  func `timestamps inside values, updates and transactions agree`() async throws {
-    try await withPair { backend, writer, reader in
+      "FData.testServerTimestampUpdateLocalEvents"), arguments: WireKind.allCases)
+  func `timestamps inside values, updates and transactions agree`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, writer, reader in
       let now = Int(backend.parts.clock.now)
       let timestamp = Placeholder.timestamp()
       try await writer.child("set").setValue(
@@ -71,9 +74,9 @@ import Testing
   @Test(
     .ported(
       "FData.testServerTimestampSetPriorityRemoteEvents",
-      "FData.testServerTimestampSetPriorityLocalEvents"))
-  func `a timestamp as priority moves a child, for everybody`() async throws {
-    try await withPair { backend, writer, reader in
+      "FData.testServerTimestampSetPriorityLocalEvents"), arguments: WireKind.allCases)
+  func `a timestamp as priority moves a child, for everybody`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, writer, reader in
       try await writer.child("a").setValue(1)
       try await writer.child("b").setValue(1, andPriority: 1)
       let logs = [EventLog(), EventLog()]
@@ -95,9 +98,11 @@ import Testing
       "FData.testServerIncrementOverwritesExistingDataOnline",
       "FData.testServerIncrementOverwritesExistingDataOffline",
       "FData.testServerIncrementPriorityOnline", "FData.testServerIncrementPriorityOffline"),
-    arguments: [true, false])
-  func `an increment adds to a number and replaces anything else`(_ isOnline: Bool) async throws {
-    try await withPair { backend, place, _ in
+    arguments: WireKind.allCases, [true, false])
+  func `an increment adds to a number and replaces anything else`(
+    _ kind: WireKind, _ isOnline: Bool
+  ) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let log = EventLog()
       place.record(.value, to: log)
       let other = place.child("p")
@@ -130,9 +135,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FData.testServerIncrementOverflowAndTypeCoercion"))
-  func `an increment that exceeds an integer is a double`() async throws {
-    try await withPair { backend, place, _ in
+  @Test(.ported("FData.testServerIncrementOverflowAndTypeCoercion"), arguments: WireKind.allCases)
+  func `an increment that exceeds an integer is a double`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, place, _ in
       let cases: [(NSNumber, NSNumber, Double)] = [
         (1, 1.0, 2), (1.5, 1, 2.5), (1, NSNumber(value: Int64.max), 9_223_372_036_854_775_808),
         (-1, NSNumber(value: Int64.min), -9_223_372_036_854_775_808),

@@ -20,9 +20,10 @@ import Testing
 
   @Test(
     .ported(
-      "FKeepSyncedTest.testKeepSynced", "FKeepSyncedTest.testManyKeepSyncedCallsDontAccumulate"))
-  func `one call keeps data synchronised, and one call ends it`() async throws {
-    try await withPair { _, writer, place in
+      "FKeepSyncedTest.testKeepSynced", "FKeepSyncedTest.testManyKeepSyncedCallsDontAccumulate"),
+    arguments: WireKind.allCases)
+  func `one call keeps data synchronised, and one call ends it`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, place in
       place.keepSynced(true)
       try await expect(place, 1, by: writer, isKept: true)
       place.keepSynced(false)
@@ -40,9 +41,10 @@ import Testing
     .ported(
       "FKeepSyncedTest.testRemoveAllObserversDoesNotAffectKeepSynced",
       "FKeepSyncedTest.testRemoveSingleObserverDoesNotAffectKeepSynced",
-      "FKeepSyncedTest.testKeepSyncedNoDoesNotAffectExistingObserver"))
-  func `observers and the synchronisation do not end each other`() async throws {
-    try await withPair { _, writer, place in
+      "FKeepSyncedTest.testKeepSyncedNoDoesNotAffectExistingObserver"), arguments: WireKind.allCases
+  )
+  func `observers and the synchronisation do not end each other`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, place in
       let log = EventLog()
       place.keepSynced(true)
       let handle = place.record(.value, to: log)[0]
@@ -60,9 +62,12 @@ import Testing
   @Test(
     .ported(
       "FKeepSyncedTest.testDifferentQueriesAreIndependent",
-      "FKeepSyncedTest.testChildIsKeptSynced", "FKeepSyncedTest.testRootIsKeptSynced"))
-  func `queries are kept by themselves, and all locations below a kept one`() async throws {
-    try await withPair { _, writer, place in
+      "FKeepSyncedTest.testChildIsKeptSynced", "FKeepSyncedTest.testRootIsKeptSynced"),
+    arguments: WireKind.allCases)
+  func `queries are kept by themselves, and all locations below a kept one`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, place in
       let (one, two) = (place.queryLimited(toFirst: 1), place.queryLimited(toFirst: 2))
       one.keepSynced(true)
       try await expect(one, 1, by: writer, isKept: true)
@@ -79,9 +84,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FDotInfo.testCanGetReferenceToInfoNodes", "FDotInfo.testCantWriteToInfo"))
-  func `the information of the connection cannot be written`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FDotInfo.testCanGetReferenceToInfoNodes", "FDotInfo.testCantWriteToInfo"),
+    arguments: WireKind.allCases)
+  func `the information of the connection cannot be written`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       for info in [place.root.child(".info"), place.root.child(".info/test")] {
         await #expect(throws: DatabaseError.self) { try await info.setValue("hi") }
         await #expect(throws: DatabaseError.self) {
@@ -99,11 +106,13 @@ import Testing
   @Test(
     .ported(
       "FDotInfo.testCanWatchInfoConnected", "FDotInfo.testInfoConnectedGoesToFalseOnDisconnect",
-      "FDotInfo.testInfoServerTimeOffset"))
-  func `the state of the connection and the difference of the clocks can be observed`()
+      "FDotInfo.testInfoServerTimeOffset"), arguments: WireKind.allCases)
+  func `the state of the connection and the difference of the clocks can be observed`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let database = try backend.anonymousClient()
       let log = EventLog()
       let info = database.reference(withPath: ".info")
@@ -120,9 +129,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FDotInfo.testManualConnectionManagement"))
-  func `databases that go offline stay there, whatever begins, and come back`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FDotInfo.testManualConnectionManagement"), arguments: WireKind.allCases)
+  func `databases that go offline stay there, whatever begins, and come back`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let databases = try (0..<2).map { _ in try backend.anonymousClient() }
       let logs = databases.map { _ in EventLog() }
       for (log, database) in zip(logs, databases) {

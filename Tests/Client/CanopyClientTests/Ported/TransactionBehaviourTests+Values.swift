@@ -6,9 +6,11 @@ import Testing
 
 /// The values and events of transactions, alone and beside others.
 extension TransactionBehaviourTests {
-  @Test(.ported("FTransactionTest.testTransactionOnlyCalledOnceWhenInitializingAnEmptyNode"))
-  func `an empty location is initialised by one call`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testTransactionOnlyCalledOnceWhenInitializingAnEmptyNode"),
+    arguments: WireKind.allCases)
+  func `an empty location is initialised by one call`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       let (inputs, ends) = (Received<Bool>(), Received<End>())
       run(place, ends) { data in
@@ -22,9 +24,10 @@ extension TransactionBehaviourTests {
   }
 
   @Test(
-    .ported("FTransactionTest.testUseTransactionToCreateANodeMakeSureExactlyOneEventIsReceived"))
-  func `a transaction that creates a location raises one event`() async throws {
-    try await withBackend { backend in
+    .ported("FTransactionTest.testUseTransactionToCreateANodeMakeSureExactlyOneEventIsReceived"),
+    arguments: WireKind.allCases)
+  func `a transaction that creates a location raises one event`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       database.goOffline()
       let place = database.reference(withPath: "a")
@@ -41,9 +44,11 @@ extension TransactionBehaviourTests {
   @Test(
     .ported(
       "FTransactionTest.testUseTransactionToUpdateTwoExistingChildNodesMakeSureEventsAreOnlyRaisedForChangedNode"
-    ))
-  func `a transaction raises events only for the children that it changes`() async throws {
-    try await withBackend { backend in
+    ), arguments: WireKind.allCases)
+  func `a transaction raises events only for the children that it changes`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "t").setValue(["a": 42, "b": 42])
       let root = try await backend.client().reference(withPath: "t")
       let (seen, ends) = (Received<String>(), Received<End>())
@@ -57,9 +62,11 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testPriorityIsNotPreservedWhenSettingData"))
-  func `a new value of a transaction has no priority`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testPriorityIsNotPreservedWhenSettingData"),
+    arguments: WireKind.allCases)
+  func `a new value of a transaction has no priority`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       try await place.setValue("test", andPriority: 5)
       let ends = Received<End>()
@@ -70,9 +77,9 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionOnWackyUnicode"))
-  func `a transaction compares characters beyond ASCII`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testTransactionOnWackyUnicode"), arguments: WireKind.allCases)
+  func `a transaction compares characters beyond ASCII`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "n").setValue("♜♞♝♛♚♝♞♜")
       let place = try await backend.client().reference(withPath: "n")
       let ends = Received<End>()
@@ -86,9 +93,10 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testAddingToAnArrayWithATransaction"))
-  func `a transaction appends to an array`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testAddingToAnArrayWithATransaction"), arguments: WireKind.allCases)
+  func `a transaction appends to an array`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       try await place.setValue(["cat", "horse"])
       let ends = Received<End>()
@@ -100,9 +108,13 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testMergedTransactionsHaveCorrectSnapshotInOnComplete"))
-  func `transactions above and below each other return their own results`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testMergedTransactionsHaveCorrectSnapshotInOnComplete"),
+    arguments: WireKind.allCases)
+  func `transactions above and below each other return their own results`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "n").setValue(["a": 0])
       let place = try await backend.client().reference(withPath: "n")
       let (upper, lower) = (Received<End>(), Received<End>())
@@ -115,9 +127,12 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionWithoutLocalEvents1"))
-  func `without local events, the result is visible when it is committed`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testTransactionWithoutLocalEvents1"), arguments: WireKind.allCases)
+  func `without local events, the result is visible when it is committed`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       let (seen, ends) = (Received<String>(), Received<End>())
       place.observe(.value, with: { seen.add($0.text) })
@@ -133,11 +148,15 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionRevertsDataWhenAddADeeperListen"))
-  func `a transaction that ends leaves an observer below it with the data of the server`()
+  @Test(
+    .ported("FTransactionTest.testTransactionRevertsDataWhenAddADeeperListen"),
+    arguments: WireKind.allCases)
+  func `a transaction that ends leaves an observer below it with the data of the server`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "t/y").setValue("test")
       let root = try await backend.client().reference(withPath: "t")
       let seen = Received<String>()
@@ -152,9 +171,9 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionWithIntegerKeys"))
-  func `a transaction replaces children with integer keys`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testTransactionWithIntegerKeys"), arguments: WireKind.allCases)
+  func `a transaction replaces children with integer keys`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       try await place.setValue(["1": 1, "5": 5, "10": 10, "20": 20, "03": 3])
       let other = try await backend.client().reference(withPath: "n")
@@ -166,9 +185,9 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testBubbleAppTransactionBug"))
-  func `a transaction above others runs on their results`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testBubbleAppTransactionBug"), arguments: WireKind.allCases)
+  func `a transaction above others runs on their results`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       root.child("a").startTransaction(set(1))
       root.child("a").startTransaction { data in
@@ -187,9 +206,11 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionsAreRunInitiallyOnCurrentlyCachedData"))
-  func `a transaction runs at first on the observed data`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testTransactionsAreRunInitiallyOnCurrentlyCachedData"),
+    arguments: WireKind.allCases)
+  func `a transaction runs at first on the observed data`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       try await place.setValue(["a": "x"])
       let (seen, inputs, ends) = (Received<String>(), Received<Bool>(), Received<End>())
@@ -204,9 +225,9 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testMultipleLevels"))
-  func `transactions of several levels that change nothing all end`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testMultipleLevels"), arguments: WireKind.allCases)
+  func `transactions of several levels that change nothing all end`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       let ends = Received<End>()
       for place in [root, root.child("a"), root.child("b"), root] {
@@ -216,9 +237,9 @@ extension TransactionBehaviourTests {
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionWithQueryListen"))
-  func `a transaction runs beside an observed query`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testTransactionWithQueryListen"), arguments: WireKind.allCases)
+  func `a transaction runs beside an observed query`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       try await root.setValue(["a": 1, "b": 2])
       root.queryLimited(toFirst: 1).observe(.childAdded, with: { _ in })
@@ -232,9 +253,11 @@ extension TransactionBehaviourTests {
   @Test(
     .ported(
       "FTransactionTest.testTransactionDoesNotPickUpCachedDataFromPreviousOnce",
-      "FTransactionTest.testTransactionDoesNotPickUpCachedDataFromPreviousTransaction"))
-  func `a transaction does not use data that are no longer observed`() async throws {
-    try await withBackend { backend in
+      "FTransactionTest.testTransactionDoesNotPickUpCachedDataFromPreviousTransaction"),
+    arguments: WireKind.allCases)
+  func `a transaction does not use data that are no longer observed`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       let other = try await backend.client().reference(withPath: "n")
       let ends = Received<End>()

@@ -35,9 +35,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionSetSetWorks"))
-  func `writes after a transaction follow it and do not replace it`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testTransactionSetSetWorks"), arguments: WireKind.allCases)
+  func `writes after a transaction follow it and do not replace it`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       let seen = Received<String>()
       try await backend.client().reference(withPath: "t/0").observe(
@@ -59,8 +59,9 @@ import Testing
     }
   }
 
-  @Test func `an update after a transaction follows it too`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `an update after a transaction follows it too`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       let ends = Received<End>()
       for number in 0..<20 {
@@ -73,8 +74,11 @@ import Testing
     }
   }
 
-  @Test func `many transactions at one place call their functions once each`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `many transactions at one place call their functions once each`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       let seen = Received<String>()
       // The value stays known, also if all transactions so far have ended.
@@ -98,10 +102,13 @@ import Testing
     }
   }
 
-  @Test func `many transactions at one place call their functions twice each after one conflict`()
+  @Test(arguments: WireKind.allCases)
+  func `many transactions at one place call their functions twice each after one conflict`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "n")
       let (calls, ends) = (Received<Int>(), Received<End>())
@@ -124,11 +131,14 @@ import Testing
 
   @Test(
     .ported(
-      "FTransactionTest.testSecondTransactionGetsRunImmediatelyOnPreviousOutputAndOnlyRunsOnce"))
-  func `a second transaction runs at once on the result of the first, and only once`()
+      "FTransactionTest.testSecondTransactionGetsRunImmediatelyOnPreviousOutputAndOnlyRunsOnce"),
+    arguments: WireKind.allCases)
+  func `a second transaction runs at once on the result of the first, and only once`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       _ = try await place.getData()
       // The second begins before the first is committed.
@@ -150,9 +160,10 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testNewValueIsImmediatelyVisible"))
-  func `the result of a transaction is visible to the next observer`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testNewValueIsImmediatelyVisible"), arguments: WireKind.allCases)
+  func `the result of a transaction is visible to the next observer`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       database.goOffline()
       let place = database.reference(withPath: "foo")
@@ -163,9 +174,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testSetCancelsPendingTransaction"))
-  func `a write ends a transaction that waits for another one`() async throws {
-    try await withBackend { backend in
+  @Test(.ported("FTransactionTest.testSetCancelsPendingTransaction"), arguments: WireKind.allCases)
+  func `a write ends a transaction that waits for another one`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       _ = try await root.getData()
       backend.parts.journal.gate.hold()
@@ -183,9 +194,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testSetShouldCancelSentTransactionsThatComeBackAsDatastale"))
-  func `a transaction that conflicts is not tried again after a write`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testSetShouldCancelSentTransactionsThatComeBackAsDatastale"),
+    arguments: WireKind.allCases)
+  func `a transaction that conflicts is not tried again after a write`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "n").setValue(5)
       let database = try await backend.client()
       let place = database.reference(withPath: "n")
@@ -207,9 +222,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testUpdateShouldNotCancelUnrelatedTransactions"))
-  func `an update ends only the transactions at its own locations`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testUpdateShouldNotCancelUnrelatedTransactions"),
+    arguments: WireKind.allCases)
+  func `an update ends only the transactions at its own locations`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "t").setValue(["foo": "old", "bar": "old"])
       let database = try await backend.client()
       let root = database.reference(withPath: "t")
@@ -232,9 +249,9 @@ import Testing
     .ported(
       "FTransactionTest.testNonAbortedTransactionSetsCommittedToTrueInCallback",
       "FTransactionTest.testAbortedTransactionSetsCommittedToFalseInCallback",
-      "FTransactionTest.testImmediatelyAbortedTransactions"))
-  func `the completion says whether the transaction was committed`() async throws {
-    try await withBackend { backend in
+      "FTransactionTest.testImmediatelyAbortedTransactions"), arguments: WireKind.allCases)
+  func `the completion says whether the transaction was committed`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "n")
       let ends = Received<End>()
       run(place, ends, set(42))
@@ -245,9 +262,13 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testResultSnapshotIsPassedToOnComplete"))
-  func `an aborted transaction returns the value that its function saw`() async throws {
-    try await withBackend { backend in
+  @Test(
+    .ported("FTransactionTest.testResultSnapshotIsPassedToOnComplete"), arguments: WireKind.allCases
+  )
+  func `an aborted transaction returns the value that its function saw`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let ends = Received<End>()
       let ifEmpty: @Sendable (MutableData) -> TransactionResult = { data in
         guard data.value is NSNull else { return .abort() }
@@ -271,9 +292,11 @@ import Testing
   @Test(
     .ported(
       "FTransactionTest.testBugTestSetDataReconnectDoTransactionThatAbortsOnceDataArrivesVerifyCorrectEvents"
-    ))
-  func `a transaction that aborts when the data arrive is undone with an event`() async throws {
-    try await withBackend { backend in
+    ), arguments: WireKind.allCases)
+  func `a transaction that aborts when the data arrive is undone with an event`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await backend.client().reference(withPath: "foo").setValue(42)
       let database = try await backend.client()
       database.goOffline()

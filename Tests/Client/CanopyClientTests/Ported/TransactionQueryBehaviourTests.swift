@@ -20,9 +20,12 @@ import Testing
       }, withLocalEvents: localEvents)
   }
 
-  @Test(.ported("FTransactionTest.testTransactionWithoutLocalEvents2"))
-  func `without local events, the attempts that conflict are invisible`() async throws {
-    try await withPair { _, writer, reader in
+  @Test(
+    .ported("FTransactionTest.testTransactionWithoutLocalEvents2"), arguments: WireKind.allCases)
+  func `without local events, the attempts that conflict are invisible`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       try await writer.setValue(0)
       let events = EventLog()
       writer.observe(.value, with: { events.add($0.text) })
@@ -46,9 +49,12 @@ import Testing
   }
 
   @Test(
-    .ported("FTransactionTest.testLocalServerValuesEventuallyButNotImmediatelyMatchServerWithTxns"))
-  func `a timestamp of a transaction is estimated, then that of the server`() async throws {
-    try await withPair { backend, writer, reader in
+    .ported("FTransactionTest.testLocalServerValuesEventuallyButNotImmediatelyMatchServerWithTxns"),
+    arguments: WireKind.allCases)
+  func `a timestamp of a transaction is estimated, then that of the server`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { backend, writer, reader in
       let (local, remote) = (Received<DataSnapshot>(), Received<DataSnapshot>())
       reader.observe(.value, with: { if $0.exists() { remote.add($0) } })
       _ = try await reader.first()
@@ -72,9 +78,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionOnQueriedLocationDoesntRunInitiallyOnNull"))
-  func `a transaction at a child of a query begins with the child`() async throws {
-    try await withPair { backend, writer, _ in
+  @Test(
+    .ported("FTransactionTest.testTransactionOnQueriedLocationDoesntRunInitiallyOnNull"),
+    arguments: WireKind.allCases)
+  func `a transaction at a child of a query begins with the child`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, writer, _ in
       let child = writer.childByAutoId()
       try await child.setValue(["a": 1, "b": 2])
       let (seen, ends) = (Received<String>(), Received<String>())
@@ -93,9 +101,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionsRaiseCorrectChildChangedEventsOnQueries"))
-  func `a transaction below a query changes its child once`() async throws {
-    try await withPair { _, writer, _ in
+  @Test(
+    .ported("FTransactionTest.testTransactionsRaiseCorrectChildChangedEventsOnQueries"),
+    arguments: WireKind.allCases)
+  func `a transaction below a query changes its child once`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, _ in
       try await writer.setValue(["foo": ["value": 1]])
       let events = EventLog()
       let query = writer.queryEnding(atValue: Double.leastNormalMagnitude)
@@ -114,9 +124,9 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testTransactionsUseLocalMerges"))
-  func `a transaction begins with the result of an earlier update`() async throws {
-    try await withPair { _, writer, _ in
+  @Test(.ported("FTransactionTest.testTransactionsUseLocalMerges"), arguments: WireKind.allCases)
+  func `a transaction begins with the result of an earlier update`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, writer, _ in
       let (seen, ends) = (Received<String>(), Received<String>())
       writer.startUpdate(["foo": "bar"])
       run(writer.child("foo"), ends) { data in
@@ -128,9 +138,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FTransactionTest.testOutOfOrderRemoveWritesAreHandledCorrectly"))
-  func `an update after two transactions is committed`() async throws {
-    try await withPair { backend, writer, _ in
+  @Test(
+    .ported("FTransactionTest.testOutOfOrderRemoveWritesAreHandledCorrectly"),
+    arguments: WireKind.allCases)
+  func `an update after two transactions is committed`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { backend, writer, _ in
       writer.startSet(["foo": "bar"])
       for number in 1...2 {
         writer.startTransaction { data in

@@ -9,9 +9,11 @@ import Testing
   @Test(
     .ported(
       "FData.testUpdateRaisesCorrectLocalEvents", "FData.testUpdateRaisesCorrectRemoteEvents",
-      "FData.testUpdateChangesAreStoredCorrectlyByTheServer"))
-  func `an update raises one event for each change and one for the whole`() async throws {
-    try await withPair { backend, writer, reader in
+      "FData.testUpdateChangesAreStoredCorrectlyByTheServer"), arguments: WireKind.allCases)
+  func `an update raises one event for each change and one for the whole`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { backend, writer, reader in
       try await writer.setValue(["a": 1, "b": 2, "c": 3, "d": 4])
       let logs = [EventLog(), EventLog()]
       for (log, place) in zip(logs, [writer, reader]) {
@@ -33,9 +35,12 @@ import Testing
   }
 
   @Test(
-    .ported("FData.testUpdateReplacesChildrenAndIsNotRecursive", "FData.testDeepUpdatesWork"))
-  func `an update replaces the children that it names, and deep ones by their path`() async throws {
-    try await withPair { _, writer, reader in
+    .ported("FData.testUpdateReplacesChildrenAndIsNotRecursive", "FData.testDeepUpdatesWork"),
+    arguments: WireKind.allCases)
+  func `an update replaces the children that it names, and deep ones by their path`(
+    _ kind: WireKind
+  ) async throws {
+    try await withPair(over: kind) { _, writer, reader in
       let log = EventLog()
       writer.record(.value, to: log)
       writer.startSet(["a": ["aa": 1, "ab": 2]])
@@ -58,9 +63,10 @@ import Testing
       "FData.testUpdateFiresCorrectEventWhenAChildIsDeleted",
       "FData.testUpdateFiresCorrectEventOnNewChildren",
       "FData.testUpdateFiresCorrectEventOnDeletedChildren",
-      "FData.testUpdateFiresCorrectEventOnChangedChildren"))
-  func `an update adds, changes and removes children, for everybody`() async throws {
-    try await withPair { _, writer, reader in
+      "FData.testUpdateFiresCorrectEventOnChangedChildren"), arguments: WireKind.allCases)
+  func `an update adds, changes and removes children, for everybody`(_ kind: WireKind) async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       let logs = [EventLog(), EventLog()]
       for (log, place) in zip(logs, [writer, reader]) {
         place.child("a").record(.value, to: log)

@@ -12,8 +12,9 @@ import Testing
     try await query.observeSingleEventAndPreviousSiblingKey(of: .value).0
   }
 
-  @Test func `absent data is NSNull in snapshots`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `absent data is NSNull in snapshots`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "none")
       for snapshot in [try await value(place), try await place.getData()] {
         #expect(!snapshot.exists())
@@ -34,10 +35,13 @@ import Testing
     }
   }
 
-  @Test func `a value and a priority can both be server values in the form with a priority`()
+  @Test(arguments: WireKind.allCases)
+  func `a value and a priority can both be server values in the form with a priority`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       let now = Int(backend.parts.clock.now)
       let timestamp = CanopyClient.ServerValue.timestamp()
@@ -57,10 +61,11 @@ import Testing
     }
   }
 
-  @Test func `keys that spell integers in any form sort by number, at client and server`()
+  @Test(arguments: WireKind.allCases)
+  func `keys that spell integers in any form sort by number, at client and server`(_ kind: WireKind)
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let sorted = [
         "-2147483648", "-7", "0", "-0", "00", "2", "02", "3", "03", "003", "10", "2147483647",
         "+1", "-", "000000000003", "2147483648", "3a", "a",
@@ -84,8 +89,9 @@ import Testing
     }
   }
 
-  @Test func `a key with leading zeros is no index of an array`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a key with leading zeros is no index of an array`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let root = try await backend.client().reference(withPath: "t")
       try await root.setValue(["0": "a", "01": "b", "1": "c"])
       let snapshot = try await root.getData()
@@ -101,8 +107,9 @@ import Testing
     var note: Data?
   }
 
-  @Test func `data are text in Base64, and decimals are numbers`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `data are text in Base64, and decimals are numbers`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let record = Record(
         data: Data([0, 255, 16, 32]), amount: try #require(Decimal(string: "12345.678")),
         amounts: [3, try #require(Decimal(string: "0.1"))], note: nil)
@@ -138,8 +145,9 @@ import Testing
     let value: Any
   }
 
-  @Test func `a priority is a number, a string or nothing`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a priority is a number, a string or nothing`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "p")
       try await place.setValue(1)
       let refused: [any Sendable] = [
@@ -173,8 +181,9 @@ import Testing
     }
   }
 
-  @Test func `a limit is positive and has thirty-one bits`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a limit is positive and has thirty-one bits`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "p")
       try await place.setValue(["a": 1])
       for limit in [0, 1 << 31, UInt(UInt32.max), 1 << 63, .max] as [UInt] {
@@ -189,10 +198,11 @@ import Testing
     }
   }
 
-  @Test func `a bound is a string, a number, nothing or, except by priority, a bool`()
+  @Test(arguments: WireKind.allCases)
+  func `a bound is a string, a number, nothing or, except by priority, a bool`(_ kind: WireKind)
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let place = try await backend.client().reference(withPath: "p")
       try await place.setValue(["a": true, "b": 1])
       func bounds(_ query: DatabaseQuery, _ value: Any?) -> [DatabaseQuery] {

@@ -24,9 +24,12 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testEnsureOnly5ItemsAreKept",
       "FIRDatabaseQueryTests.testOnlyLast5SentFromServer",
-      "FIRDatabaseQueryTests.testLocalEvents", "FIRDatabaseQueryTests.testRemoteEvents"))
-  func `the last children stay in the window, at the writer and at others`() async throws {
-    try await withPair { _, writer, reader in
+      "FIRDatabaseQueryTests.testLocalEvents", "FIRDatabaseQueryTests.testRemoteEvents"),
+    arguments: WireKind.allCases)
+  func `the last children stay in the window, at the writer and at others`(_ kind: WireKind)
+    async throws
+  {
+    try await withPair(over: kind) { _, writer, reader in
       let (values, local, remote) = (Received<[Int]>(), EventLog(), EventLog())
       writer.queryLimited(toLast: 5).observe(
         .value, with: { values.add($0.childSnapshots.map { $0.value as? Int ?? -1 }) })
@@ -51,9 +54,10 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testVariousLimits", "FIRDatabaseQueryTests.testSetLimitsWithStartAt",
       "FIRDatabaseQueryTests.testLimitsAndStartAtWithServerData",
-      "FIRDatabaseQueryTests.testStartAtAndLimit1Works"), arguments: [true, false])
-  func `limits combine with bounds of the key`(_ isFirst: Bool) async throws {
-    try await withPair { _, place, _ in
+      "FIRDatabaseQueryTests.testStartAtAndLimit1Works"), arguments: WireKind.allCases,
+    [true, false])
+  func `limits combine with bounds of the key`(_ kind: WireKind, _ isFirst: Bool) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let order = place.queryOrderedByPriority()
       func from(_ key: String?, _ count: UInt) -> DatabaseQuery {
         order.queryStarting(atValue: nil, childKey: key).queryLimited(toFirst: count)
@@ -85,9 +89,11 @@ import Testing
       "FIRDatabaseQueryTests.testChildEventsAreFiredWhenLimitIsHitWithStartAndServerData",
       "FIRDatabaseQueryTests.testStartAndLimitWithIncompleteWindow",
       "FIRDatabaseQueryTests.testStartAndLimitWithIncompleteWindowAndServerData"),
-    arguments: [true, false])
-  func `a child that enters a full window drives one out`(_ isFirst: Bool) async throws {
-    try await withPair { _, root, _ in
+    arguments: WireKind.allCases, [true, false])
+  func `a child that enters a full window drives one out`(_ kind: WireKind, _ isFirst: Bool)
+    async throws
+  {
+    try await withPair(over: kind) { _, root, _ in
       let (last, start, partial) = (EventLog(), EventLog(), EventLog())
       let (one, two, three) = (root.child("1"), root.child("2"), root.child("3"))
       try await set(Self.three, one, isFirst: isFirst) {
@@ -120,11 +126,14 @@ import Testing
       "FIRDatabaseQueryTests.testRemoveFiredWhenItemDeleted",
       "FIRDatabaseQueryTests.testRemoveFiredWhenItemDeletedAtServer",
       "FIRDatabaseQueryTests.testHandlesRemovingAQueriedElement",
-      "FIRDatabaseQueryTests.testStartAtAndLimit1AndRemoveFirstChild"), arguments: [true, false])
-  func `the next child takes the place of a removed one, if there is one`(_ isFirst: Bool)
+      "FIRDatabaseQueryTests.testStartAtAndLimit1AndRemoveFirstChild"),
+    arguments: WireKind.allCases, [true, false])
+  func `the next child takes the place of a removed one, if there is one`(
+    _ kind: WireKind, _ isFirst: Bool
+  )
     async throws
   {
-    try await withPair { _, root, _ in
+    try await withPair(over: kind) { _, root, _ in
       let logs = (0..<4).map { _ in EventLog() }
       let places = (0..<4).map { root.child("\($0)") }
       let queries = [
@@ -153,9 +162,9 @@ import Testing
   @Test(
     .ported(
       "FIRDatabaseQueryTests.testPrevNameWorks",
-      "FIRDatabaseQueryTests.testPrevNameWorksWithMoves"))
-  func `the key before a child is that within the window`() async throws {
-    try await withPair { _, root, _ in
+      "FIRDatabaseQueryTests.testPrevNameWorksWithMoves"), arguments: WireKind.allCases)
+  func `the key before a child is that within the window`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, root, _ in
       let (added, moved) = (EventLog(), EventLog())
       let (one, two) = (root.child("1"), root.child("2"))
       one.queryLimited(toLast: 2).recordPlaces(.childAdded, to: added)
@@ -179,9 +188,11 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testLimitWithMixOfNullAndNonNullPriorities",
       "FIRDatabaseQueryTests.testLimitWithMixOfNullAndNonNullPrioritiesOnServerData"),
-    arguments: [true, false])
-  func `a child without a priority leaves a full window first`(_ isFirst: Bool) async throws {
-    try await withPair { _, place, _ in
+    arguments: WireKind.allCases, [true, false])
+  func `a child without a priority leaves a full window first`(_ kind: WireKind, _ isFirst: Bool)
+    async throws
+  {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       var people: [String: Any] = ["Fred": ["score": 0]]
       for (name, score) in [
@@ -200,11 +211,13 @@ import Testing
     .ported(
       "FIRDatabaseQueryTests.testHandlesAnOutOfViewQueryOnAChild",
       "FIRDatabaseQueryTests.testHandlesAChildQueryGoingOutOfViewOfTheParent",
-      "FIRDatabaseQueryTests.testHandlesDivergingViews"))
-  func `observers of a window, of a child outside it, and of another window are independent`()
+      "FIRDatabaseQueryTests.testHandlesDivergingViews"), arguments: WireKind.allCases)
+  func `observers of a window, of a child outside it, and of another window are independent`(
+    _ kind: WireKind
+  )
     async throws
   {
-    try await withPair { _, root, _ in
+    try await withPair(over: kind) { _, root, _ in
       let (window, child) = (EventLog(), EventLog())
       let place = root.child("1")
       place.queryLimited(toLast: 1).record(.value, to: window)
@@ -233,9 +246,11 @@ import Testing
     }
   }
 
-  @Test(.ported("FIRDatabaseQueryTests.testItemsPulledIntoLimitCorrectly"))
-  func `a known child outside the window is pulled in at once`() async throws {
-    try await withPair { _, place, _ in
+  @Test(
+    .ported("FIRDatabaseQueryTests.testItemsPulledIntoLimitCorrectly"), arguments: WireKind.allCases
+  )
+  func `a known child outside the window is pulled in at once`(_ kind: WireKind) async throws {
+    try await withPair(over: kind) { _, place, _ in
       let log = EventLog()
       place.observe(.value, with: { _ in })
       place.queryLimited(toLast: 2).record(.value, to: log)

@@ -1,6 +1,6 @@
 // The views that write and change a post, and the drafts of all texts.
 import { keep } from "/shared/basics.js";
-import { button, field, form, h, submit } from "/shared/elements.js";
+import { button, clear, field, form, h, submit } from "/shared/elements.js";
 import * as router from "./router.js";
 import { line, session } from "./session.js";
 import { failed, forMembers, page, skeletons } from "./states.js";
@@ -27,7 +27,7 @@ export const write = forMembers("Write a post", () => page("Write a post",
   })));
 
 export const edit = forMembers("Edit the post", (_, id) => {
-  const place = h("div", skeletons(1));
+  const place = h("div");
   const path = `/post/${encodeURIComponent(id)}`;
   const textsOf = ({ title, body }) => JSON.stringify([title, body]);
   const show = (post) => {
@@ -43,7 +43,12 @@ export const edit = forMembers("Edit the post", (_, id) => {
     place.replaceChildren(session.is(post.uid) ? postForm(`edit.${id}`, post, "Save", save, path)
       : failed("Only the author of a post can edit it."));
   };
-  line.read("SHOW", id).then(show).catch((error) => place.replaceChildren(failed(error)));
+  const load = () => {
+    clear(place, skeletons(1));
+    const fail = (error) => clear(place, failed(error, error.code !== "NOT_FOUND" && load));
+    line.read("SHOW", id).then(show).catch(fail);
+  };
+  load();
   return page("Edit the post", place);
 });
 

@@ -14,8 +14,7 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 /** A list that changes while it is read. Counts change in place. New entries slide in if the reader is at the
  * beginning; otherwise they wait behind a button, so that the text under the reader's eyes does not move. */
 export class ListView {
-  #options;
-  #list;
+  #options; #list;
   /** @type {Map<string, Item>} the entries that are shown */ #items = new Map();
   /** @type {Map<string, Subscription>} those of entries behind the live window */ #followed = new Map();
   /** @type {Set<Element>} */ #visible = new Set();

@@ -12,8 +12,7 @@ export class Inspector {
   #isBranch = false;
   #etag = ""; // The version of the shown value; empty if none is shown.
   /** @type {Map<string, [ValueField, string]>} fields with unsaved texts by path, and etags */ #unsaved = new Map();
-  #line;
-  #open;
+  #line; #open;
   #facts = h("p.hint");
   #note = h("p.hint", { role: "status" });
   #save = submit("Save");

@@ -3,10 +3,11 @@
 const repliesMax = 11;
 const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
 
-/** The sum over the series of a metric, perhaps only those with a value of a label. */
-function total(reply, name, label = "", value = "", of = (it) => it.value) {
+/** The sum over the series of a metric, perhaps only those whose value of a label matches a pattern. */
+function total(reply, name, label = "", pattern = "", of = (it) => it.value) {
   const series = reply?.metrics[name]?.series ?? [];
-  return sumOf(series.filter(({ labels }) => !label || labels[label] === value).map(of));
+  const values = new RegExp(`^${pattern}$`);
+  return sumOf(series.filter(({ labels }) => !label || values.test(labels[label])).map(of));
 }
 
 /** The replies of the last ten seconds, and functions of them, which return null if a value is not known. A rate is

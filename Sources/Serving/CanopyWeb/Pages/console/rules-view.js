@@ -53,7 +53,7 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
 
   function typed() {
     keep(sessionStorage, draft, area.value === inForce ? "" : area.value);
-    isValid = false;
+    [isValid, round] = [false, round + 1]; // A check under way is of another text.
     refresh();
     number(Math.min(numberMax, area.value.split("\n").length));
     checkSoon();

@@ -59,8 +59,7 @@ export class Place {
 export class Tree {
   /** @type {Set<string>} the paths of changes since the last reading */ #touched = new Set();
   #isClosed = false;
-  #line;
-  #inspector;
+  #line; #inspector;
   #refresh = gathered(400, () => {
     const touched = [...this.#touched];
     this.#touched.clear();
@@ -134,7 +133,6 @@ export class Tree {
       if (!this.#isClosed) this.#inspector.show(this.selected);
     } catch (error) {
       place.isStale = false;
-      place.children.clear();
       clear(place.more, sentence(error), button("Try again", () => this.load(place)));
       place.arrange(true);
     }

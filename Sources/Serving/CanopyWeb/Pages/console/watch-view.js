@@ -10,16 +10,17 @@ import { every, sentence } from "./parts.js";
 export function watchView(/** @type {Line} */ line) {
   const { take, sum, rate, mean, quantile } = metricsWindow();
   const perSecond = (value) => `${count(value)}/s`;
+  /** The rates of the line protocol and of the realtime protocol, whose metrics have the same names. */
+  const rates = (name) => ({ line: rate(name, "protocol", "line"), realtime: rate(name, "protocol", "realtime") });
   const quantiles = (name) => ({ median: quantile(0.5, name), p99: quantile(0.99, name) });
   /** @type {[string, (value: number) => string, Record<string, () => number | null>][]} */
   const figures = [
-    ["Requests", perSecond, {
-      line: rate("canopy_requests_total", "protocol", "line"),
-      realtime: rate("canopy_requests_total", "protocol", "realtime"),
-      HTTP: rate("canopy_http_requests_total"),
-    }],
+    ["Requests", perSecond, { ...rates("canopy_requests_total"), HTTP: rate("canopy_http_requests_total") }],
     ["Latency", duration, quantiles("canopy_request_seconds")],
-    ["Refused requests", perSecond, { "": rate("canopy_errors_total") }],
+    ["Latency of HTTP", duration, quantiles("canopy_http_request_seconds")],
+    ["Refused requests", perSecond, {
+      ...rates("canopy_errors_total"), HTTP: rate("canopy_http_requests_total", "status", "[45].."),
+    }],
     ["Connections", count, {
       line: sum("canopy_connections", "port", "line"), HTTP: sum("canopy_connections", "port", "http"),
     }],

@@ -7,8 +7,7 @@ export class LiveList {
   #data = new Map();
   #left = new Map();
   #isReset = false;
-  #subscription;
-  #listener;
+  #subscription; #listener;
   #flush = gathered(100, () => {
     const detail = { left: this.#left, isReset: this.#isReset };
     [this.#left, this.#isReset] = [new Map(), false];

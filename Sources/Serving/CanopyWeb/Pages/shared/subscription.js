@@ -6,9 +6,7 @@ export class Subscription {
   /** @type {LineEvent[]} the events of a commit, or of the present state, of which more are to come */ #parts = [];
   #initial = 0; // The events of the present state that are to come.
   #isResuming = false;
-  #request;
-  #subscriber;
-  #close;
+  #request; #subscriber; #close;
 
   /** @param {any[]} request @param {Subscriber} subscriber @param {() => void} close on the server */
   constructor(request, subscriber, close) {
