@@ -22,6 +22,7 @@ package final class EventHub: Sendable {
   let state: NIOLoopBoundBox<State>
   /// The owner of the turns of the hub; nil for the hub that most connections share. An own hub works in its turns only.
   package let turnGroup: TurnGroup?
+  private let ownTurns: NIOLoopBound<LoopTurns>?
 
   struct State {
     var views = PathTrie<ViewLevel>()
@@ -80,7 +81,7 @@ package final class EventHub: Sendable {
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },
     later: (@Sendable (@escaping () -> Void) -> Void)? = nil,
-    turns own: (turns: LoopTurns, group: TurnGroup)? = nil,
+    turns own: (turns: NIOLoopBound<LoopTurns>, group: TurnGroup)? = nil,
     beside: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
       WorkerThread.start(niceness: 5, $0)
     }
@@ -92,9 +93,8 @@ package final class EventHub: Sendable {
     self.now = now
     self.beside = beside
     turnGroup = own?.group
-    let turns =
-      own?.turns ?? later.map { LoopTurns(loop: inbox.loop, later: $0) }
-      ?? LoopTurns(loop: inbox.loop)
+    ownTurns = own?.turns
+    let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
     state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
 
@@ -284,7 +284,7 @@ package final class EventHub: Sendable {
   func goOnLater() {
     guard !state.value.isWaiting else { return }
     state.value.goesOnLater = true
-    state.value.turns.append(self)
+    (ownTurns?.value ?? state.value.turns).append(self)
   }
 
   /// Takes the events of the inbox. If they are more than all views can get soon, it merges the commits among them.

@@ -10,9 +10,11 @@ internal import NIOCore
 /// own. Such hubs take turns, and each turn is brief.
 package final class EventHubs {
   /// The most subscriptions of one connection in the shared hub.
-  static let connectionMax = 16
+  static let connectionMax = 64
   /// The most subscriptions of one remote network in the shared hub.
-  static let networkMax = 64
+  static let networkMax = 256
+  /// The most own hubs: the engine hands each batch to each of them. Further clients use the shared hub.
+  static let ownMax = 512
   /// The memory for the events that wait for an own hub, in bytes: an estimate.
   static let ownEventBytesMax = 256 * 1024
 
@@ -41,17 +43,20 @@ package final class EventHubs {
     guard present === shared, let connection else { return present }
     let ofNetwork = connection.network.map { shared.count(ofNetwork: $0) } ?? 0
     if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax { return shared }
-    return ownHub(of: connection)
+    return ownHub(of: connection) ?? shared
   }
 
-  private func ownHub(of connection: TurnGroup) -> EventHub {
+  /// Returns nil if there are too many own hubs.
+  private func ownHub(of connection: TurnGroup) -> EventHub? {
     let owner = LoopTurns.Owner(connection)
     if let hub = own[owner]?.object { return hub }
-    own = own.filter { $0.value.object != nil }
+    if own.count >= EventHubs.ownMax { own = own.filter { $0.value.object != nil } }
+    guard own.count < EventHubs.ownMax else { return nil }
     let inbox = LoopInbox(
       shared.engine, loop: shared.loop, eventBytesMax: EventHubs.ownEventBytesMax)
     let hub = EventHub(
-      inbox, engine: shared.engine, limits: operations.limits, turns: (turns, group: connection)
+      inbox, engine: shared.engine, limits: operations.limits,
+      turns: (NIOLoopBound(turns, eventLoop: shared.loop), group: connection)
     ) { [operations] body in
       Task {
         // The hub goes on only after the body, also if it has no turn.

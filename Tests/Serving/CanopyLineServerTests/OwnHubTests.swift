@@ -212,7 +212,7 @@ import Testing
       for _ in 0..<400 {
         let number = random.pick(connections)
         switch Int.random(in: 0..<10, using: &random) {
-        case 0..<5: try await setting.begin(number)
+        case 0..<5: for _ in 0..<8 { try await setting.begin(number) }
         case 5..<8:
           commit += 1
           try await setting.write(commit)
@@ -260,7 +260,7 @@ import Testing
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let writer = try await server.connectAsAdministrator()
-      let places = 3 * EventHubs.connectionMax
+      let places = 2 * EventHubs.connectionMax
       for place in 0..<places {
         for other in 0..<4 {
           try await writer.send("SET /p/k\((place + other) % places) \(place)\n")

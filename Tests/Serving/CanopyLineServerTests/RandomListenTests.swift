@@ -43,8 +43,8 @@ import Testing
 
   private func run(_ depth: Depth, _ random: inout SeededGenerator) async throws {
     var replicas: [ListenReplica] = []
-    // In half of the runs the connection has a hub of its own.
-    let count = random.oneIn(2) ? 8 : EventHubs.connectionMax + 4
+    // In some runs the connection has a hub of its own.
+    let count = random.oneIn(3) ? EventHubs.connectionMax + 4 : 8
     for _ in 0..<count { replicas.append(try Self.replica(&random)) }
     var generator = random
     random = SeededGenerator(seed: random.next())
