@@ -42,7 +42,8 @@ extension Engine {
       let snapshot = snapshot
       let time = now()
       let verdict = authorization?.authorize(snapshot.root, time)
-      defer { endNotifying() }
+      // No commit was published, so nobody else has news.
+      defer { group?.batchEnded(snapshot) }
       func refuse(_ refusal: ListenStart.Refusal) {
         started(nil, ListenStart(refusal, at: snapshot.sequence, listening))
       }
@@ -63,24 +64,25 @@ extension Engine {
   /// former groups of none.
   ///
   /// - Parameters:
-  ///   - listeners: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
+  ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
   ///     with the closure of the group for its view.
-  ///   - completion: called once, after that, on the engine's thread; or at once when the engine is stopping.
+  ///   - completion: called once, with whether they have moved: after that, on the engine's thread; or at once when the
+  ///     engine is stopping.
   public func move(
-    to group: any ListenerGroup,
+    from old: any ListenerGroup, to group: any ListenerGroup,
     _ moved:
       @escaping @Sendable () -> [(
         id: ListenerID, listener: @Sendable (Notification) -> Void
       )],
-    completion: @escaping @Sendable () -> Void
+    completion: @escaping @Sendable (Bool) -> Void
   ) {
     let isAccepted = enqueueBarrier(named: "listen") { [self] in
       assertOnThread()
       for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
-      completion()
-      endNotifying()
+      completion(true)
+      for group in [old, group] { group.batchEnded(snapshot) }
     }
-    if !isAccepted { completion() }
+    if !isAccepted { completion(false) }
   }
 
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners

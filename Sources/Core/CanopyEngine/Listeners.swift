@@ -281,7 +281,7 @@ struct ConcernedViews {
 }
 
 /// The listeners of one event loop. Many connections with the same view cost the engine one call.
-public protocol ListenerGroup: AnyObject, Sendable {
+public protocol ListenerGroup: BatchObserver {
   /// Takes a commit that concerns too many views to notify them one by one. Called on the engine's thread, so it
   /// must be brief. The group searches its own listeners.
   func notify(_ change: CommittedChange)

@@ -26,13 +26,15 @@ extension EventHub {
     state.value.moves += 1
     let listeners = moves.map { ($0.registration, listener(of: $0.view)) }
     let bound = NIOLoopBound(moves, eventLoop: loop)
-    engine.move(to: inbox) { [inbox] in
+    engine.move(from: other.inbox, to: inbox) { [inbox] in
       // A subscription that the engine has refused has no listener.
       listeners.compactMap { registration, listener in
         registration.move(to: inbox).map { ($0, listener) }
       }
-    } completion: { [self] in
-      other.call { [self] in finish(bound.value, from: other) }
+    } completion: { [self] isMoved in
+      // Each call has its place among the events of its inbox: this hub may have events from before the move as well.
+      call { [self] in join(bound.value, isMoved: isMoved) }
+      other.call { [self] in leave(bound.value, from: other, isMoved: isMoved) }
     }
   }
 
@@ -43,16 +45,23 @@ extension EventHub {
     let view: LocalView
   }
 
-  /// Ends a move, when the former hub has sent the events before it.
-  private func finish(_ moves: [Move], from other: EventHub) {
+  /// Adds the subscriptions to the views of this hub, when it has sent the events before the move.
+  private func join(_ moves: [Move], isMoved: Bool) {
     for move in moves {
       move.view.starting -= 1
-      other.removeFromView(move.subscription)
-      if !move.subscription.hasEnded, move.subscription.listener != nil {
-        add(move.subscription, to: move.view)
+      let subscription = move.subscription
+      if isMoved, !subscription.hasEnded, subscription.listener != nil {
+        add(subscription, to: move.view)
       }
       removeIfUnused(move.view)
     }
+  }
+
+  /// Removes the subscriptions from the views of the former hub, when it has sent the events before the move. This hub goes
+  /// on then.
+  private func leave(_ moves: [Move], from other: EventHub, isMoved: Bool) {
+    // The engine is stopping, and has no more events for this hub.
+    if isMoved { for move in moves { other.removeFromView(move.subscription) } }
     state.value.moves -= 1
     assert(state.value.moves >= 0, "a move has ended twice")
     goOnLater()

@@ -14,7 +14,7 @@ package final class EventHubs {
   /// The most subscriptions of one remote network in the shared hub.
   static let networkMax = 256
   /// The most own hubs: the engine hands each batch to each of them. Further clients use the shared hub.
-  static let ownMax = 512
+  static let ownMax = 128
   /// The memory for the events that wait for an own hub, in bytes: an estimate.
   static let ownEventBytesMax = 256 * 1024
 
@@ -58,10 +58,7 @@ package final class EventHubs {
       inbox, engine: shared.engine, limits: operations.limits,
       turns: (NIOLoopBound(turns, eventLoop: shared.loop), group: connection)
     ) { [operations] body in
-      Task {
-        // The hub goes on only after the body, also if it has no turn.
-        do { try await operations.beside(connection) { body() } } catch { body() }
-      }
+      Task { await operations.computeEvents(for: connection, body) }
       return true
     }
     inbox.onWakeUp { [weak inbox, weak hub] in

@@ -80,8 +80,9 @@ open class LoopServices {
       // Once for all its outcomes, also when it has ended.
       guard connection.scheduled.advances else { continue }
       connection.scheduled.advances = false
+      // Its next read sees the commits of its outcomes.
+      connection.releaseOwnSnapshot()
       connection.advance(context)
-      if connection.hub !== hubs.shared { connection.hub.inbox.release() }
     }
     hubs.shared.drainSoon()
     inbox.release()

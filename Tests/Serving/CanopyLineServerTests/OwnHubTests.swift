@@ -3,6 +3,7 @@ import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
+import Dispatch
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -89,6 +90,10 @@ import Testing
     private(set) var sequences: [Int64] = []
     /// The number of events of each subscription.
     private(set) var counts: [Int64: Int] = [:]
+    /// The number of the last commit of each subscription.
+    private var last: [Int64: Int64] = [:]
+    /// Whether a subscription got a commit twice, or an older one.
+    private(set) var isRepeated = false
 
     init(_ hubs: EventHubs, network: String?) {
       hub = hubs.shared
@@ -115,6 +120,10 @@ import Testing
     }
 
     func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
+      for notification in notifications {
+        if let last = last[number], last >= notification.sequence { isRepeated = true }
+        last[number] = notification.sequence
+      }
       counts[number, default: 0] += notifications.count
       sequences += notifications.map(\.sequence)
       return true
@@ -208,7 +217,10 @@ import Testing
     try await withSetting { setting in
       var commit: Int64 = 0
       var connections: [Int] = []
-      for _ in 0..<6 { connections.append(try await setting.open(0)) }
+      // Some share a network, and so a hub of their own.
+      for network in [nil, nil, nil, "192.0.2.1", "192.0.2.1", "192.0.2.1"] {
+        connections.append(try await setting.open(0, network: network))
+      }
       for _ in 0..<400 {
         let number = random.pick(connections)
         switch Int.random(in: 0..<10, using: &random) {
@@ -227,6 +239,7 @@ import Testing
           ($0.sequences, $0.subscriptions.count, $0.hub === setting.hubs.value.shared)
         }
         #expect(sequences == sequences.sorted(), "connection \(number)")
+        #expect(try await setting.onLoop(number) { !$0.isRepeated }, "connection \(number)")
         #expect(sequences.count > starts)
         if !isShared { moved += 1 }
       }
@@ -251,6 +264,48 @@ import Testing
     var counts: [[Int64: Int]] = []
     for number in connections { counts.append(try await setting.onLoop(number) { $0.counts }) }
     return counts
+  }
+
+  @Test func `events of an own hub do not wait for long reads, which wait for events`() async throws
+  {
+    try await withServer(.inProcess) { server in
+      let operations = server.parts.operations
+      let setting = try await Setting(operations)
+      let number = try await setting.open(EventHubs.connectionMax + 1)
+      try await setting.giveTurns()
+      let gate = DispatchSemaphore(value: 0)
+      async let long: Void = operations.beside { gate.wait() }
+      // More than a commit whose events are computed on the loop.
+      let text = Node(String(repeating: "x", count: EventHub.comparedBytesMax))
+      _ = try await setting.engine.transact { _ in
+        Decision(try Write([Write.Item(try Path("place/x"), text)]), ())
+      }
+      try await eventually {
+        try await setting.giveTurns()
+        return try await setting.onLoop(number) { $0.counts.count } == EventHubs.connectionMax + 1
+      }
+      gate.signal()
+      try await long
+      await setting.loop.shutdownGracefully()
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that has ended its many subscriptions reads its own write`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let count = EventHubs.connectionMax + 1
+      for place in 0..<count { _ = try await client.begin("LISTEN /p/k\(place)") }
+      for number in 1...count { try await client.value("UNLISTEN \(number)") }
+      for value in 1...20 {
+        try await client.send("GET /a\nSET /x \(value)\nGET /x\n")
+        _ = try await client.readLine()
+        #expect(try await client.readLine().hasPrefix("+"))
+        #expect(try await client.readLine() == "+\(value)")
+      }
+    }
   }
 
   @Test(arguments: Depth.allCases)
