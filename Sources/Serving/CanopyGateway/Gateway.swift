@@ -25,7 +25,7 @@ public final class Gateway: Service {
     /// A port; 0 for any that is free.
     public var port = 9000
     /// The number of threads that serve connections.
-    public var threads = max(1, System.coreCount / 2)
+    public var threads = System.coreCount
     /// Whether the credential `owner` stands for the administrator, as in the emulators that official libraries
     /// know. For this machine alone.
     public var isEmulator = false

@@ -189,7 +189,7 @@ extension Serve {
     gateway.allowedOrigins = try Setting.value("allow-origin", allowOrigin)?.all ?? []
     gateway.host = listener.host
     gateway.certificate = listener.certificate
-    gateway.threads = listener.threads
+    gateway.threads = try Setting.value("threads", threads, default: gateway.threads)
     gateway.heartbeatSeconds = listener.heartbeatSeconds
     gateway.timeoutSeconds = listener.timeoutSeconds
     guard !emulator || Gateway.loopback.contains(gateway.host) else {
@@ -215,7 +215,7 @@ extension Serve.Settings {
   /// Lowers the limits to the files that the process may open.
   fileprivate mutating func fitOpenFiles() throws {
     let room = try OpenFiles.raised().division(
-      threads: listener.threads * (gateway == nil ? 1 : 2), namespacesMax: namespaces.openMax)
+      threads: listener.threads + (gateway?.threads ?? 0), namespacesMax: namespaces.openMax)
     isReduced = room.connections < limits.connectionsMax || room.namespaces < namespaces.openMax
     limits.connectionsMax = min(room.connections, limits.connectionsMax)
     namespaces.openMax = room.namespaces

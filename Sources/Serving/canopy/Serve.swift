@@ -88,8 +88,9 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
   @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
-  @Option(help: "The number of threads that serve connections (one per two cores).") var threads:
-    Int?
+  @Option(
+    help: "The number of threads that serve a port (one per two cores; for HTTP one per core).")
+  var threads: Int?
   @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
 
