@@ -16,7 +16,7 @@ extension EventHub {
     var moves: [Move] = []
     for subscription in subscriptions {
       guard !subscription.hasEnded, let registration = subscription.registration,
-        let listening = subscription.listening
+        let listening = subscription.view?.listening
       else { continue }
       let view = findOrAddView(listening)
       view.starting += 1
@@ -34,7 +34,7 @@ extension EventHub {
     } completion: { [self] isMoved in
       // Each call has its place among the events of its inbox: this hub may have events from before the move as well.
       call { [self] in join(bound.value, isMoved: isMoved) }
-      other.call { [self] in leave(bound.value, from: other, isMoved: isMoved) }
+      other.call { [self] in endMove(of: bound.value, from: other, isMoved: isMoved) }
     }
   }
 
@@ -51,7 +51,8 @@ extension EventHub {
       move.view.starting -= 1
       let subscription = move.subscription
       if isMoved, !subscription.hasEnded, subscription.listener != nil {
-        add(subscription, to: move.view)
+        enter(subscription)
+        move.view.add(subscription)
       }
       removeIfUnused(move.view)
     }
@@ -59,9 +60,9 @@ extension EventHub {
 
   /// Removes the subscriptions from the views of the former hub, when it has sent the events before the move. This hub goes
   /// on then.
-  private func leave(_ moves: [Move], from other: EventHub, isMoved: Bool) {
-    // The engine is stopping, and has no more events for this hub.
-    if isMoved { for move in moves { other.removeFromView(move.subscription) } }
+  private func endMove(of moves: [Move], from other: EventHub, isMoved: Bool) {
+    // An engine that is stopping has moved none, and has no more events.
+    if isMoved { for move in moves { other.leave(move.subscription) } }
     state.value.moves -= 1
     assert(state.value.moves >= 0, "a move has ended twice")
     goOnLater()

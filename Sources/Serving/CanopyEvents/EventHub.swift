@@ -5,7 +5,7 @@ internal import CanopyWire
 internal import DequeModule
 package import NIOCore
 
-/// The subscriptions of all connections on one event loop, grouped by location and query.
+/// The subscriptions of connections on one event loop, grouped by location and query.
 ///
 /// The loop receives the events of a commit once for each view, and delivers them to every subscription of the view.
 /// So a commit with a thousand listeners costs the engine one call for each loop, and each loop one task. The loop
@@ -114,7 +114,8 @@ package final class EventHub: Sendable {
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
     let registration = HubRegistration(inbox)
     subscription.registration = registration
-    subscription.listening = listening
+    subscription.view = view
+    enter(subscription)
     let deny = { @Sendable [self] in registration.call { self.deny(bound.value.0) } }
     engine.listen(
       listening, group: inbox, owner: owner, authorization: authorization, listener(of: view),
@@ -127,9 +128,10 @@ package final class EventHub: Sendable {
         view.starting -= 1
         subscription.listener = id
         if id != nil, !subscription.hasEnded {
-          add(subscription, to: view)
+          view.add(subscription)
         } else {
           drop(subscription)
+          leave(subscription)
         }
         removeIfUnused(view)
         started(id == nil ? .failure(Refusal(start.refusal)) : .success(start))
@@ -145,27 +147,28 @@ package final class EventHub: Sendable {
     }
   }
 
-  func add(_ subscription: HubSubscription, to view: LocalView) {
-    view.add(subscription)
+  /// Counts a subscription as one of this hub.
+  func enter(_ subscription: HubSubscription) {
     subscription.hub = self
     if let network = subscription.network { state.value.networks[network, default: 0] += 1 }
   }
 
-  /// Removes a subscription from its view, and the view if it was the last.
-  func removeFromView(_ subscription: HubSubscription) {
-    guard let view = subscription.view else { return }
-    view.remove(subscription)
-    subscription.view = nil
+  /// Removes a subscription from this hub if it is there, and its view if that was the last.
+  func leave(_ subscription: HubSubscription) {
+    guard subscription.hub === self else { return }
     subscription.hub = nil
     if let network = subscription.network {
       let left = (state.value.networks[network] ?? 0) - 1
       assert(left >= 0, "a hub has lost count of the subscriptions of a network")
       state.value.networks[network] = left > 0 ? left : nil
     }
+    guard let view = subscription.view else { return }
+    view.remove(subscription)
+    subscription.view = nil
     removeIfUnused(view)
   }
 
-  /// Returns the number of subscriptions of a remote network.
+  /// Returns the number of subscriptions of a remote network, with those that begin.
   func count(ofNetwork network: String) -> Int { state.value.networks[network] ?? 0 }
 
   func findOrAddView(_ listening: Listening) -> LocalView {
@@ -389,8 +392,8 @@ package final class EventHub: Sendable {
     guard !subscription.hasEnded else { return }
     subscription.hasEnded = true
     drop(subscription)
-    // During a move the subscription is still in the view of its former hub.
-    (subscription.hub ?? self).removeFromView(subscription)
+    // Until the end of a move the subscription is still in its former hub.
+    subscription.hub?.leave(subscription)
     subscription.subscriber = nil
   }
 

@@ -29,16 +29,15 @@ package final class HubSubscription {
   package let label: Int64
   /// The remote network of the connection; nil for this machine.
   let network: String?
-  /// The hub of its view.
+  /// The hub in which it is; nil between the two hubs of a move, and at its end.
   package internal(set) weak var hub: EventHub?
   /// The connection; nil when the subscription has ended.
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false
   package internal(set) var listener: ListenerID?
-  /// The target. Nil before `EventHub.begin`.
-  var listening: Listening?
   /// The listener at the engine, and the inbox that gets its events. Nil before `EventHub.begin`.
   var registration: HubRegistration?
+  /// The view in which it is, or will be when it has begun.
   var view: LocalView?
   var index = 0
 

@@ -58,7 +58,8 @@ open class LoopServices {
     turns = home.turns
     work = home.work
     hubs = EventHubs(
-      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations)
+      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations,
+      turns: home.hubs.turns)
     takeInboxOnWakeUp()
   }
 
@@ -80,8 +81,6 @@ open class LoopServices {
       // Once for all its outcomes, also when it has ended.
       guard connection.scheduled.advances else { continue }
       connection.scheduled.advances = false
-      // Its next read sees the commits of its outcomes.
-      connection.releaseOwnSnapshot()
       connection.advance(context)
     }
     hubs.shared.drainSoon()

@@ -5,7 +5,6 @@ package import NIOCore
 /// Sending: encoded output at once, and large replies and events in turns.
 extension SessionHandler: Flushable {
   package final func flush() {
-    releaseOwnSnapshot()
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
     if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
@@ -56,12 +55,6 @@ extension SessionHandler: Flushable {
     }
     encodeLater(context)
     noteUnsent(context)
-  }
-
-  /// Drops the snapshot of an own hub, which would keep an old version of the tree in memory. The loop drops that of the
-  /// shared hub.
-  final func releaseOwnSnapshot() {
-    if hub !== services.hubs.shared { hub.inbox.release() }
   }
 
   /// Asks for a turn to encode a piece, if such a text comes next in the output and the client reads.

@@ -333,7 +333,11 @@ open class SessionHandler {
   package final func perform(_ context: ChannelHandlerContext) {
     let isWithin = isPerforming
     isPerforming = true
-    defer { isPerforming = isWithin }
+    defer {
+      isPerforming = isWithin
+      // The loop drops the snapshot of the shared hub. Each would keep an old version of the tree in memory.
+      if !isWithin, hub !== services.hubs.shared { hub.inbox.release() }
+    }
     while let action = isWithin
       ? session.nextDecidedAction() : session.nextAction(runsAlone: operations.runsAlone)
     {

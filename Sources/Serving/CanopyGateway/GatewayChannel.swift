@@ -286,7 +286,7 @@ final class GatewayLoop {
     let inbox = LoopInbox(operations.engine, loop: loop)
     let hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
     self.inbox = inbox
-    hubs = EventHubs(hub, operations)
+    hubs = EventHubs(hub, operations, turns: home?.hubs.turns)
     self.turns = turns ?? home?.turns ?? LoopTurns(loop: loop)
     work = home?.work ?? WorkBudget(loop: loop, now: now)
     clients = home?.clients ?? LoopClients(operations.clientRegistry, loop: loop)

@@ -36,9 +36,11 @@ import Testing
     }
 
     /// Opens a connection, and begins subscriptions to so many queries of one place. Returns its number.
-    func open(_ count: Int, network: String? = nil) async throws -> Int {
+    func open(
+      _ count: Int, network: String? = nil, _ authorization: ListenAuthorization? = nil
+    ) async throws -> Int {
       try await loop.executeInContext { [self] in
-        let connection = Connection(hubs.value, network: network)
+        let connection = Connection(hubs.value, network: network, authorization)
         connections.value.append(connection)
         for _ in 0..<count { try connection.begin(hubs.value) }
         return connections.value.count - 1
@@ -49,31 +51,57 @@ import Testing
       try await onLoop(number) { [self] in try $0.begin(hubs.value) }
     }
 
+    /// Whether a connection uses the shared hub.
+    func isShared(_ number: Int) async throws -> Bool {
+      try await onLoop(number) { [self] in $0.hub === hubs.value.shared }
+    }
+
+    /// The number of own hubs.
+    var ownCount: Int {
+      get async throws { try await loop.executeInContext { [self] in hubs.value.ownCount } }
+    }
+
+    /// The views of the shared hub and of the hub of a connection, and the moves to that hub.
+    func left(_ number: Int) async throws -> [Int] {
+      try await onLoop(number) { [self] connection in
+        let (shared, own) = (hubs.value.shared.state.value, connection.hub.state.value)
+        return [shared.viewCount, own.viewCount, own.moves]
+      }
+    }
+
     func onLoop<Value: Sendable>(
       _ number: Int, _ body: @escaping @Sendable (Connection) throws -> Value
     ) async throws -> Value {
       try await loop.executeInContext { [self] in try body(connections.value[number]) }
     }
 
-    func write(_ number: Int64) async throws {
+    func write(_ number: Int64, to path: String = "place/x") async throws {
       _ = try await engine.transact { _ in
-        Decision(try Write([Write.Item(try Path("place/x"), Node(number))]), ())
+        Decision(try Write([Write.Item(try Path(path), Node(number))]), ())
       }
+    }
+
+    /// Waits until the engine has done what the loop has asked for. The loop takes nothing.
+    func waitForEngine() async throws {
+      _ = try await engine.transact { _ in Decision(nil, ()) }
     }
 
     /// Waits until the engine and the shared hub have nothing left to do.
     func waitUntilIdle() async throws {
       for _ in 0..<3 {
-        _ = try await engine.transact { _ in Decision(nil, ()) }
+        try await waitForEngine()
         await loop.run()
       }
     }
 
     /// Gives own hubs their turns until they want none.
     func giveTurns() async throws {
-      repeat {
-        try await waitUntilIdle()
-      } while try await loop.executeInContext { [due] in
+      repeat { try await waitUntilIdle() } while try await giveTurn()
+    }
+
+    /// Gives an own hub a turn. Returns whether one wanted it.
+    func giveTurn() async throws -> Bool {
+      try await loop.executeInContext { [due] in
         guard let body = due.value.take() else { return false }
         body()
         return true
@@ -84,6 +112,7 @@ import Testing
   /// A connection that notes the numbers of the commits whose events it gets.
   fileprivate final class Connection: Subscriber {
     private let network: String?
+    private let authorization: ListenAuthorization?
     private(set) var hub: EventHub
     private(set) var subscriptions: [HubSubscription] = []
     /// The numbers of the starts and of the events, in the order in which they came.
@@ -94,10 +123,15 @@ import Testing
     private var last: [Int64: Int64] = [:]
     /// Whether a subscription got a commit twice, or an older one.
     private(set) var isRepeated = false
+    /// The number of subscriptions that did not begin.
+    private(set) var refused = 0
+    /// The subscriptions that were cancelled.
+    private(set) var cancelled: [Int64] = []
 
-    init(_ hubs: EventHubs, network: String?) {
+    init(_ hubs: EventHubs, network: String?, _ authorization: ListenAuthorization?) {
       hub = hubs.shared
       self.network = network
+      self.authorization = authorization
     }
 
     private var turns: TurnGroup {
@@ -107,16 +141,23 @@ import Testing
     func begin(_ hubs: EventHubs) throws {
       let number = Int64(subscriptions.count + 1)
       let subscription = HubSubscription(
-        number: number, isAuthorized: false, network: network, subscriber: self)
+        number: number, isAuthorized: authorization != nil, network: network, subscriber: self)
       let order = Order.child(Path.root.child(try Key("o\(number)")))
       let listening = Listening(try Path("place"), try Query(order: order), form: .value)
       let present = hub
       hub = hubs.hub(for: turns, using: present, count: subscriptions.count + 1)
       if hub !== present { hub.take(subscriptions, from: present) }
       subscriptions.append(subscription)
-      hub.begin(subscription, listening, nil) { [self] result in
-        if case .success(let start) = result { sequences.append(start.sequence) }
+      hub.begin(subscription, listening, authorization) { [self] result in
+        switch result {
+        case .success(let start): sequences.append(start.sequence)
+        case .failure: refused += 1
+        }
       }
+    }
+
+    func endAll() {
+      for subscription in subscriptions { hub.end(subscription) }
     }
 
     func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
@@ -132,7 +173,11 @@ import Testing
     func send(events lines: ByteBuffer) {}
     func send(eventHead head: ByteBuffer, rest: ByteBuffer) {}
     func send(events lines: LinePieces) {}
-    func cancel(_ subscription: Int64, _ code: WireError.Code) {}
+
+    func cancel(_ subscription: Int64, _ code: WireError.Code) {
+      cancelled.append(subscription)
+      for found in subscriptions where found.number == subscription { hub.end(found) }
+    }
   }
 
   private func withSetting(_ body: (Setting) async throws -> Void) async throws {
@@ -165,19 +210,16 @@ import Testing
   @Test func `a connection moves with its first subscription beyond the bound`() async throws {
     try await withSetting { setting in
       let number = try await setting.open(EventHubs.connectionMax)
-      func isShared() async throws -> Bool {
-        try await setting.onLoop(number) { $0.hub === setting.hubs.value.shared }
-      }
-      #expect(try await isShared())
+      #expect(try await setting.isShared(number))
       try await setting.begin(number)
-      #expect(try await !isShared())
+      #expect(try await !setting.isShared(number))
       try await setting.giveTurns()
       for commit in 1...3 as ClosedRange<Int64> { try await setting.write(commit) }
       try await setting.giveTurns()
       // Ended subscriptions get nothing, and their views are gone.
       let counts = try await setting.onLoop(number) { connection in
         let counts = connection.counts
-        for subscription in connection.subscriptions { connection.hub.end(subscription) }
+        connection.endAll()
         return counts
       }
       #expect(counts.count == EventHubs.connectionMax + 1 && counts.values.allSatisfy { $0 == 3 })
@@ -193,20 +235,138 @@ import Testing
   {
     try await withSetting { setting in
       let each = EventHubs.connectionMax
+      var shared: [Int] = []
+      // Subscriptions that have not begun count as well.
       for _ in 0..<EventHubs.networkMax / each {
-        let number = try await setting.open(each, network: "192.0.2.1")
-        try await setting.waitUntilIdle()
-        #expect(try await setting.onLoop(number) { $0.hub === setting.hubs.value.shared })
+        shared.append(try await setting.open(each, network: "192.0.2.1"))
       }
-      var own: [Int] = []
-      for _ in 0..<2 { own.append(try await setting.open(1, network: "192.0.2.1")) }
-      let hubs = try await setting.loop.executeInContext { setting.hubs.value.ownCount }
-      #expect(hubs == 1)
-      for number in own {
-        #expect(try await setting.onLoop(number) { $0.hub !== setting.hubs.value.shared })
+      for number in shared { #expect(try await setting.isShared(number)) }
+      for _ in 0..<2 {
+        let number = try await setting.open(1, network: "192.0.2.1")
+        #expect(try await !setting.isShared(number))
       }
+      #expect(try await setting.ownCount == 1)
       let other = try await setting.open(1, network: "192.0.2.2")
-      #expect(try await setting.onLoop(other) { $0.hub === setting.hubs.value.shared })
+      #expect(try await setting.isShared(other))
+      // Those that have ended do not.
+      try await setting.giveTurns()
+      for number in shared { try await setting.onLoop(number) { $0.endAll() } }
+      #expect(try await setting.isShared(try await setting.open(1, network: "192.0.2.1")))
+    }
+  }
+
+  @Test func `further clients with many subscriptions share the last hub`() async throws {
+    try await withSetting { setting in
+      var numbers: [Int] = []
+      for _ in 0..<EventHubs.ownMax + 2 {
+        numbers.append(try await setting.open(EventHubs.connectionMax + 1))
+      }
+      for number in numbers { #expect(try await !setting.isShared(number)) }
+      #expect(try await setting.ownCount == EventHubs.ownMax)
+      try await setting.giveTurns()
+      try await setting.write(1)
+      try await setting.giveTurns()
+      for number in numbers {
+        let counts = try await setting.onLoop(number) { $0.counts }
+        #expect(counts.count == EventHubs.connectionMax + 1)
+        #expect(counts.values.allSatisfy { $0 == 1 })
+      }
+    }
+  }
+
+  @Test func `a client with one subscription does not wait for one with a thousand queries`()
+    async throws
+  {
+    try await withSetting { setting in
+      let light = try await setting.open(1)
+      let many = try await setting.open(1_000)
+      try await setting.giveTurns()
+      for commit in 1...20 {
+        try await setting.write(Int64(commit))
+        try await setting.waitUntilIdle()
+        // Its event and its reply come before the turn of the other.
+        #expect(
+          try await setting.onLoop(light) { ($0.counts, $0.hub.drain()) } == ([1: commit], true))
+        #expect(try await setting.onLoop(many) { !$0.hub.drain() })
+        #expect(try await setting.giveTurn())
+      }
+      // The hub of most connections has no view of the other.
+      #expect(try await setting.left(light)[0] == 1)
+      try await setting.giveTurns()
+      #expect(try await setting.onLoop(many) { $0.counts.count == 1_000 && $0.hub.drain() })
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a denial ends the subscriptions of a connection that moves`(
+    _ isAfterMove: Bool
+  ) async throws {
+    let place = try Path("denied")
+    let authorization = ListenAuthorization { root, _ in
+      ListenVerdict(isAllowed: root.at(place).isAbsent, paths: [place])
+    }
+    try await withSetting { setting in
+      let count = EventHubs.connectionMax
+      let number = try await setting.open(count, authorization)
+      try await setting.giveTurns()
+      if !isAfterMove { try await setting.write(1, to: "denied") }
+      // The loop has not taken what the engine has handed over.
+      try await setting.begin(number)
+      if isAfterMove {
+        try await setting.waitForEngine()
+        try await setting.write(1, to: "denied")
+      }
+      try await setting.write(2)
+      try await setting.giveTurns()
+      let (cancelled, refused, counts) = try await setting.onLoop(number) {
+        ($0.cancelled, $0.refused, $0.counts)
+      }
+      #expect(cancelled.sorted() == (1...Int64(isAfterMove ? count + 1 : count)).map { $0 })
+      #expect(refused == (isAfterMove ? 0 : 1))
+      #expect(counts.isEmpty)
+      #expect(setting.engine.listenerCounts == (0, 0))
+      #expect(try await setting.left(number) == [0, 0, 0])
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a connection may end while its subscriptions move`(_ isBeforeMove: Bool) async throws {
+    try await withSetting { setting in
+      let number = try await setting.open(EventHubs.connectionMax)
+      if isBeforeMove {
+        // Some have not begun.
+        try await setting.onLoop(number) {
+          try $0.begin(setting.hubs.value)
+          $0.endAll()
+        }
+      } else {
+        try await setting.giveTurns()
+        try await setting.begin(number)
+        try await setting.waitForEngine()
+        try await setting.onLoop(number) { $0.endAll() }
+      }
+      try await setting.write(1)
+      try await setting.giveTurns()
+      #expect(try await setting.onLoop(number) { $0.counts.isEmpty && $0.hub.drain() })
+      #expect(setting.engine.listenerCounts == (0, 0))
+      #expect(try await setting.left(number) == [0, 0, 0])
+    }
+  }
+
+  @Test func `a move ends when the engine is stopping`() async throws {
+    try await withSetting { setting in
+      let number = try await setting.open(EventHubs.connectionMax)
+      try await setting.giveTurns()
+      try await setting.write(1)
+      setting.engine.stop()
+      try await setting.begin(number)
+      repeat { await setting.loop.run() } while try await setting.giveTurn()
+      // The events from before are sent.
+      let (counts, refused) = try await setting.onLoop(number) { ($0.counts, $0.refused) }
+      #expect(counts.count == EventHubs.connectionMax && refused == 1)
+      #expect(try await setting.onLoop(number) { $0.hub.drain() })
+      try await setting.onLoop(number) { $0.endAll() }
+      #expect(try await setting.left(number) == [0, 0, 0])
     }
   }
 
