@@ -42,7 +42,7 @@ extension Engine {
       let snapshot = snapshot
       let time = now()
       let verdict = authorization?.authorize(snapshot.root, time)
-      // No commit was published, so nobody else has news.
+      // No commit was published, so the other groups have no news.
       defer { group?.batchEnded(snapshot) }
       func refuse(_ refusal: ListenStart.Refusal) {
         started(nil, ListenStart(refusal, at: snapshot.sequence, listening))

@@ -236,7 +236,7 @@ final class Listeners: Sendable {
 }
 
 extension Listeners.State {
-  /// Counts a listener of a group that leaves it.
+  /// Notes that a listener has left its group.
   fileprivate mutating func leaveGroup(_ group: ObjectIdentifier) {
     groups[group]?.count -= 1
     if groups[group]?.count == 0 { groups[group] = nil }

@@ -52,7 +52,7 @@ package final class EventHub: Sendable {
     /// The number of moves to the hub that are under way. Meanwhile it sends nothing: the events before a move come first.
     var moves = 0
     /// The number of subscriptions of each remote network.
-    var networks: [String: Int] = [:]
+    var networks: [ByteString: Int] = [:]
 
     /// Whether the hub can send nothing now.
     var isWaiting: Bool { goesOnLater || isComputing || moves > 0 }
@@ -169,7 +169,7 @@ package final class EventHub: Sendable {
   }
 
   /// Returns the number of subscriptions of a remote network, with those that begin.
-  func count(ofNetwork network: String) -> Int { state.value.networks[network] ?? 0 }
+  func count(ofNetwork network: String) -> Int { state.value.networks[ByteString(network)] ?? 0 }
 
   func findOrAddView(_ listening: Listening) -> LocalView {
     if let view = state.value.views[listening.path]?.views[listening] { return view }

@@ -1,4 +1,5 @@
 package import CanopyEngine
+internal import CanopyTree
 package import CanopyWire
 package import NIOCore
 internal import Synchronization
@@ -28,9 +29,9 @@ package final class HubSubscription {
   /// The number in the text of its events: that of the subscription, or the tag that its client has chosen.
   package let label: Int64
   /// The remote network of the connection; nil for this machine.
-  let network: String?
-  /// The hub in which it is; nil between the two hubs of a move, and at its end.
-  package internal(set) weak var hub: EventHub?
+  let network: ByteString?
+  /// The hub that delivers its events; nil between the two hubs of a move, and after its end.
+  weak var hub: EventHub?
   /// The connection; nil when the subscription has ended.
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false
@@ -45,7 +46,7 @@ package final class HubSubscription {
     number: Int64, isAuthorized: Bool, format: EventFormat = .line, label: Int64? = nil,
     network: String? = nil, subscriber: any Subscriber
   ) {
-    self.network = network
+    self.network = network.map { ByteString($0) }
     self.format = format
     self.label = label ?? number
     self.number = number

@@ -105,7 +105,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     taken.value = nil
   }
 
-  /// Has reads see the newest snapshot, unless events wait. Returns whether none do.
+  /// Makes the newest snapshot that of reads, unless events wait. Returns whether no events wait.
   func takeIfEmpty() -> Bool {
     let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
     guard let snapshot else { return false }

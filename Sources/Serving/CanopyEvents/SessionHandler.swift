@@ -117,7 +117,7 @@ open class SessionHandler {
     _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
     owner: ListenerOwner?, started: @escaping (Result<ListenStart, EventHub.Refusal>) -> Void
   ) {
-    // The first one: the events of subscriptions that have ended need no order.
+    // The first subscription begins in the shared hub. There are no others whose events must keep their order.
     let present = subscribers.count > 1 ? hub : services.hubs.shared
     hub = services.hubs.hub(for: client.turns, using: present, count: subscribers.count)
     if hub !== present {

@@ -29,7 +29,9 @@ final class EventStream {
   private let connection: GatewayConnection
   private let identity: Identity
   private let shared: GatewayLoop
-  private let hub: EventHub
+  /// The hub of the subscription, chosen when it begins.
+  private lazy var hub = shared.hubs.hub(
+    for: connection.turns, using: shared.hubs.shared, count: 1)
   private var session: Session
   private(set) var phase = Phase.starting
   private var subscription: HubSubscription?
@@ -48,7 +50,6 @@ final class EventStream {
     self.connection = connection
     self.identity = identity
     self.shared = shared
-    hub = shared.hubs.hub(for: connection.turns, using: shared.hubs.shared, count: 1)
     self.keepAliveMilliseconds = keepAliveMilliseconds
     session = Session(limits: shared.operations.limits)
   }
