@@ -43,7 +43,8 @@ extension Engine {
       let snapshot = snapshot
       let time = now()
       let verdict = authorization?.authorize(snapshot.root, time)
-      defer { endNotifying() }
+      // No commit was published, so the other groups have no news.
+      defer { group?.batchEnded(snapshot) }
       func refuse(_ refusal: ListenStart.Refusal) {
         started(nil, ListenStart(refusal, at: snapshot.sequence, listening))
       }
@@ -59,6 +60,31 @@ extension Engine {
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
     }
     if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
+  }
+
+  /// Moves listeners to another group, between two commits: the group is notified of every later commit, and their
+  /// former groups of none.
+  ///
+  /// - Parameters:
+  ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
+  ///     with the closure of the group for its view.
+  ///   - completion: called once, with whether they have moved: after that, on the engine's thread; or at once when the
+  ///     engine is stopping.
+  public func move(
+    from old: any ListenerGroup, to group: any ListenerGroup,
+    _ moved:
+      @escaping @Sendable () -> [(
+        id: ListenerID, listener: @Sendable (Notification) -> Void
+      )],
+    completion: @escaping @Sendable (Bool) -> Void
+  ) {
+    let isAccepted = enqueueBarrier(named: "listen") { [self] in
+      assertOnThread()
+      for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
+      completion(true)
+      for group in [old, group] { group.batchEnded(snapshot) }
+    }
+    if !isAccepted { completion(false) }
   }
 
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners

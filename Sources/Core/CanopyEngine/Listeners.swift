@@ -128,6 +128,23 @@ final class Listeners: Sendable {
     }
   }
 
+  /// Moves a listener of a group to another group.
+  ///
+  /// - Parameter listener: the closure of that group for the view.
+  func move(_ id: Int, to group: any ListenerGroup, _ listener: @escaping Listener) {
+    state.withLock { state in
+      guard let entry = state.entries[id], let old = entry.group,
+        let view = state.views[entry.listening.path]?[entry.listening]
+      else { return }
+      let new = ObjectIdentifier(group)
+      state.leaveGroup(old)
+      state.groups[new, default: (group, 0)].count += 1
+      state.entries[id] = Entry(listening: entry.listening, group: new, owner: entry.owner)
+      _ = view.remove(id, old)
+      view.add(id, new, listener)
+    }
+  }
+
   /// Removes a listener, and its view if it was the last. Returns whether it existed.
   @discardableResult
   func remove(_ id: Int) -> Bool {
@@ -156,10 +173,7 @@ final class Listeners: Sendable {
   private static func remove(_ id: Int, from state: inout State) -> Bool {
     guard let entry = state.entries.removeValue(forKey: id) else { return false }
     state.removeView(entry.listening, of: entry.owner)
-    if let group = entry.group {
-      state.groups[group]?.count -= 1
-      if state.groups[group]?.count == 0 { state.groups[group] = nil }
-    }
+    if let group = entry.group { state.leaveGroup(group) }
     let listening = entry.listening
     guard let view = state.views[listening.path]?[listening] else { return true }
     let left = view.remove(id, entry.group)
@@ -222,6 +236,12 @@ final class Listeners: Sendable {
 }
 
 extension Listeners.State {
+  /// Notes that a listener has left its group.
+  fileprivate mutating func leaveGroup(_ group: ObjectIdentifier) {
+    groups[group]?.count -= 1
+    if groups[group]?.count == 0 { groups[group] = nil }
+  }
+
   /// Counts a listener of an owner. Returns whether the owner may have its view.
   fileprivate mutating func addView(_ listening: Listening, of owner: ListenerOwner?) -> Bool {
     guard let owner else { return true }
@@ -261,7 +281,7 @@ struct ConcernedViews {
 }
 
 /// The listeners of one event loop. Many connections with the same view cost the engine one call.
-public protocol ListenerGroup: AnyObject, Sendable {
+public protocol ListenerGroup: BatchObserver {
   /// Takes a commit that concerns too many views to notify them one by one. Called on the engine's thread, so it
   /// must be brief. The group searches its own listeners.
   func notify(_ change: CommittedChange)

@@ -5,7 +5,7 @@ internal import CanopyWire
 internal import DequeModule
 package import NIOCore
 
-/// The subscriptions of all connections on one event loop, grouped by location and query.
+/// The subscriptions of connections on one event loop, grouped by location and query.
 ///
 /// The loop receives the events of a commit once for each view, and delivers them to every subscription of the view.
 /// So a commit with a thousand listeners costs the engine one call for each loop, and each loop one task. The loop
@@ -14,14 +14,17 @@ package import NIOCore
 /// Call it on the loop only.
 package final class EventHub: Sendable {
   package let loop: any EventLoop
-  private let engine: Engine
-  private let inbox: LoopInbox
+  let engine: Engine
+  package let inbox: LoopInbox
   private let limits: Limits
   private let now: @Sendable () -> NIODeadline
   private let beside: @Sendable (@escaping @Sendable () -> Void) -> Bool
-  private let state: NIOLoopBoundBox<State>
+  let state: NIOLoopBoundBox<State>
+  /// The owner of the turns of the hub; nil for the hub that most connections share. An own hub works in its turns only.
+  package let turnGroup: TurnGroup?
+  private let ownTurns: NIOLoopBound<LoopTurns>?
 
-  private struct State {
+  struct State {
     var views = PathTrie<ViewLevel>()
     var viewCount = 0
     /// The number of the next view.
@@ -46,6 +49,16 @@ package final class EventHub: Sendable {
     var isComputing = false
     /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
+    /// The number of moves to the hub that are under way. Meanwhile it sends nothing: the events before a move come first.
+    var moves = 0
+    /// The number of subscriptions of each remote network.
+    var networks: [ByteString: Int] = [:]
+
+    /// Whether the hub can send nothing now.
+    var isWaiting: Bool { goesOnLater || isComputing || moves > 0 }
+
+    /// Whether no event that was taken from the inbox is left.
+    var isDone: Bool { delivery == nil && concerned == nil && pending.isEmpty }
   }
 
   /// The reasons for which a subscription does not begin.
@@ -62,11 +75,13 @@ package final class EventHub: Sendable {
   ///   - limits: the bounds on events.
   ///   - now: the clock by which turns end.
   ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
+  ///   - turns: the turns of own hubs, with the owner of this hub; nil for a hub that most connections share.
   ///   - beside: starts a thread that runs a closure. Returns false, and does not run it, if no thread can be started.
   package init(
     _ inbox: LoopInbox, engine: Engine, limits: Limits,
     now: @escaping @Sendable () -> NIODeadline = { .now() },
     later: (@Sendable (@escaping () -> Void) -> Void)? = nil,
+    turns own: (turns: NIOLoopBound<LoopTurns>, group: TurnGroup)? = nil,
     beside: @escaping @Sendable (@escaping @Sendable () -> Void) -> Bool = {
       WorkerThread.start(niceness: 5, $0)
     }
@@ -77,6 +92,8 @@ package final class EventHub: Sendable {
     self.limits = limits
     self.now = now
     self.beside = beside
+    turnGroup = own?.group
+    ownTurns = own?.turns
     let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
     state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
@@ -95,14 +112,16 @@ package final class EventHub: Sendable {
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
-    let deny = { @Sendable [self] in inbox.collect(.call { self.deny(bound.value.0) }) }
+    let registration = HubRegistration(inbox)
+    subscription.registration = registration
+    subscription.view = view
+    enter(subscription)
+    let deny = { @Sendable [self] in registration.call { self.deny(bound.value.0) } }
     engine.listen(
-      listening, group: inbox, owner: owner, authorization: authorization,
-      { [inbox] notification in
-        inbox.collect(.notification(boundView, notification, notification.change))
-      },
+      listening, group: inbox, owner: owner, authorization: authorization, listener(of: view),
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
+      registration.begin(id)
       call { [self] in
         let view = boundView.value
         let (subscription, started) = bound.value
@@ -112,6 +131,7 @@ package final class EventHub: Sendable {
           view.add(subscription)
         } else {
           drop(subscription)
+          leave(subscription)
         }
         removeIfUnused(view)
         started(id == nil ? .failure(Refusal(start.refusal)) : .success(start))
@@ -119,7 +139,39 @@ package final class EventHub: Sendable {
     }
   }
 
-  private func findOrAddView(_ listening: Listening) -> LocalView {
+  /// Returns the closure that hands the events of a view to the inbox.
+  func listener(of view: LocalView) -> @Sendable (Notification) -> Void {
+    let view = NIOLoopBound(view, eventLoop: loop)
+    return { [inbox] notification in
+      inbox.collect(.notification(view, notification, notification.change))
+    }
+  }
+
+  /// Counts a subscription as one of this hub.
+  func enter(_ subscription: HubSubscription) {
+    subscription.hub = self
+    if let network = subscription.network { state.value.networks[network, default: 0] += 1 }
+  }
+
+  /// Removes a subscription from this hub if it is there, and its view if that was the last.
+  func leave(_ subscription: HubSubscription) {
+    guard subscription.hub === self else { return }
+    subscription.hub = nil
+    if let network = subscription.network {
+      let left = (state.value.networks[network] ?? 0) - 1
+      assert(left >= 0, "a hub has lost count of the subscriptions of a network")
+      state.value.networks[network] = left > 0 ? left : nil
+    }
+    guard let view = subscription.view else { return }
+    view.remove(subscription)
+    subscription.view = nil
+    removeIfUnused(view)
+  }
+
+  /// Returns the number of subscriptions of a remote network, with those that begin.
+  func count(ofNetwork network: String) -> Int { state.value.networks[ByteString(network)] ?? 0 }
+
+  func findOrAddView(_ listening: Listening) -> LocalView {
     if let view = state.value.views[listening.path]?.views[listening] { return view }
     let view = LocalView(listening, limits, number: state.value.nextView)
     state.value.nextView += 1
@@ -152,7 +204,7 @@ package final class EventHub: Sendable {
   }
 
   /// Calls a closure on the loop, in order with the events.
-  private func call(_ body: @escaping @Sendable () -> Void) {
+  func call(_ body: @escaping @Sendable () -> Void) {
     // An engine that is stopping calls back on the caller's thread, and has no more events.
     if loop.inEventLoop { loop.execute(body) } else { inbox.collect(.call(body)) }
   }
@@ -162,7 +214,8 @@ package final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   package func drainSoon() {
-    if state.value.goesOnLater || state.value.isComputing { return }
+    if state.value.isWaiting { return }
+    if turnGroup != nil { return goOnLater() }
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
       drain()
@@ -192,7 +245,11 @@ package final class EventHub: Sendable {
   @discardableResult
   package func drain() -> Bool {
     state.value.isHolding = false
-    return state.value.goesOnLater || state.value.isComputing ? false : takeTurn()
+    if state.value.isWaiting { return false }
+    if turnGroup == nil { return takeTurn() }
+    if state.value.isDone, inbox.takeIfEmpty() { return true }
+    goOnLater()
+    return false
   }
 
   /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
@@ -215,7 +272,7 @@ package final class EventHub: Sendable {
     }
     var hasTaken = false
     while state.value.turn?.isOver(now) == false {
-      if state.value.isComputing { return false }
+      if state.value.isComputing || state.value.moves > 0 { return false }
       if step() { continue }
       // The step of another connection may have released the snapshot. A reply must not be of a newer one.
       let isCurrent = hasTaken && inbox.snapshot.sequence == state.value.taken
@@ -227,10 +284,10 @@ package final class EventHub: Sendable {
     return false
   }
 
-  private func goOnLater() {
-    guard !state.value.goesOnLater else { return }
+  func goOnLater() {
+    guard !state.value.isWaiting else { return }
     state.value.goesOnLater = true
-    state.value.turns.append(self)
+    (ownTurns?.value ?? state.value.turns).append(self)
   }
 
   /// Takes the events of the inbox. If they are more than all views can get soon, it merges the commits among them.
@@ -336,13 +393,11 @@ package final class EventHub: Sendable {
   /// Ends a subscription that `begin` has started. O(depth).
   package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
-    let view = subscription.view
     subscription.hasEnded = true
     drop(subscription)
-    view?.remove(subscription)
+    // Until the end of a move the subscription is still in its former hub.
+    subscription.hub?.leave(subscription)
     subscription.subscriber = nil
-    subscription.view = nil
-    if let view { removeIfUnused(view) }
   }
 
   private func drop(_ subscription: HubSubscription) {
@@ -350,7 +405,7 @@ package final class EventHub: Sendable {
     subscription.listener = nil
   }
 
-  private func removeIfUnused(_ view: LocalView) {
+  func removeIfUnused(_ view: LocalView) {
     let listening = view.listening
     guard view.isUnused, state.value.views[listening.path]?.views[listening] === view else {
       return
@@ -364,11 +419,10 @@ package final class EventHub: Sendable {
 }
 
 extension EventHub: TurnTaker {
-  package var turnGroup: TurnGroup? { nil }
-
   package func takeTurn(bytes: Int) -> Int {
     state.value.goesOnLater = false
-    drain()
+    state.value.isHolding = false
+    if !state.value.isWaiting { _ = takeTurn() }
     inbox.release()
     return LoopTurns.turnBytes
   }

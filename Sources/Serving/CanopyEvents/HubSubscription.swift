@@ -1,6 +1,8 @@
 package import CanopyEngine
+internal import CanopyTree
 package import CanopyWire
 package import NIOCore
+internal import Synchronization
 
 /// A connection that receives events.
 package protocol Subscriber: AnyObject {
@@ -26,21 +28,62 @@ package final class HubSubscription {
   package let format: EventFormat
   /// The number in the text of its events: that of the subscription, or the tag that its client has chosen.
   package let label: Int64
+  /// The remote network of the connection; nil for this machine.
+  let network: ByteString?
+  /// The hub that delivers its events; nil between the two hubs of a move, and after its end.
+  weak var hub: EventHub?
   /// The connection; nil when the subscription has ended.
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false
   package internal(set) var listener: ListenerID?
+  /// The listener at the engine, and the inbox that gets its events. Nil before `EventHub.begin`.
+  var registration: HubRegistration?
+  /// The view in which it is, or will be when it has begun.
   var view: LocalView?
   var index = 0
 
   package init(
     number: Int64, isAuthorized: Bool, format: EventFormat = .line, label: Int64? = nil,
-    subscriber: any Subscriber
+    network: String? = nil, subscriber: any Subscriber
   ) {
+    self.network = network.map { ByteString($0) }
     self.format = format
     self.label = label ?? number
     self.number = number
     self.isAuthorized = isAuthorized
     self.subscriber = subscriber
+  }
+}
+
+/// The listener of a subscription at the engine, and the inbox that gets its events. The engine's thread changes it, and
+/// any thread may use it.
+final class HubRegistration: Sendable {
+  private struct State {
+    var listener: ListenerID?
+    var inbox: LoopInbox
+  }
+
+  private let state: Mutex<State>
+
+  init(_ inbox: LoopInbox) {
+    state = Mutex(State(inbox: inbox))
+  }
+
+  /// Notes the listener, when the engine has registered it.
+  func begin(_ listener: ListenerID?) {
+    state.withLock { $0.listener = listener }
+  }
+
+  /// Notes that another inbox gets the later events. Returns the listener; nil if there is none.
+  func move(to inbox: LoopInbox) -> ListenerID? {
+    state.withLock { state in
+      state.inbox = inbox
+      return state.listener
+    }
+  }
+
+  /// Adds a call to the inbox that gets the events, in order with them.
+  func call(_ body: @escaping @Sendable () -> Void) {
+    state.withLock { $0.inbox }.collect(.call(body))
   }
 }

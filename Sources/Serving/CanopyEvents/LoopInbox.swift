@@ -108,6 +108,14 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     taken.value = nil
   }
 
+  /// Makes the newest snapshot that of reads, unless events wait. Returns whether no events wait.
+  func takeIfEmpty() -> Bool {
+    let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
+    guard let snapshot else { return false }
+    taken.value = snapshot
+    return true
+  }
+
   /// Removes and returns the events of all batches up to the newest snapshot, which reads see from now on.
   package func takeEvents() -> [Event] {
     let (events, snapshot) = state.withLock { state in

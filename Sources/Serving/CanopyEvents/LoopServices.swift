@@ -8,7 +8,7 @@ open class LoopServices {
   /// Everything that other threads hand to the loop.
   package let inbox: LoopInbox
   /// The subscriptions of all connections.
-  package let hub: EventHub
+  package let hubs: EventHubs
   package let operations: Operations
   /// The connections that are to be flushed.
   package let unflushed: FlushQueue
@@ -42,7 +42,8 @@ open class LoopServices {
     unflushed = FlushQueue(loop: loop) { inbox.release() }
     self.turns = turns ?? LoopTurns(loop: loop)
     work = WorkBudget(loop: loop, now: now)
-    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    hubs = EventHubs(
+      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations)
     takeInboxOnWakeUp()
   }
 
@@ -61,7 +62,9 @@ open class LoopServices {
     unflushed = FlushQueue(loop: loop) { inbox.release() }
     turns = home.turns
     work = home.work
-    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    hubs = EventHubs(
+      EventHub(inbox, engine: operations.engine, limits: operations.limits), operations,
+      turns: home.hubs.turns)
     takeInboxOnWakeUp()
   }
 
@@ -85,7 +88,7 @@ open class LoopServices {
       connection.scheduled.advances = false
       connection.advance(context)
     }
-    hub.drainSoon()
+    hubs.shared.drainSoon()
     inbox.release()
   }
 }

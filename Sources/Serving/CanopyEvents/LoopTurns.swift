@@ -19,15 +19,16 @@ package final class LoopTurns {
   package static let turnBytes = pieceBytes
 
   /// The connections that have one turn before the others have a second one.
-  private enum Owner: Hashable {
+  enum Owner: Hashable {
     case network(String)
     case connection(ObjectIdentifier)
 
-    init(_ connection: any TurnTaker) {
-      let group = connection.turnGroup
-      self =
-        group?.network.map(Owner.network)
-        ?? .connection(group?.connection ?? ObjectIdentifier(connection))
+    init(_ group: TurnGroup) {
+      self = group.network.map(Owner.network) ?? .connection(group.connection)
+    }
+
+    fileprivate init(_ connection: any TurnTaker) {
+      self = connection.turnGroup.map(Owner.init) ?? .connection(ObjectIdentifier(connection))
     }
   }
 

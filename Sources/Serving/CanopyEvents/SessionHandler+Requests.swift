@@ -102,9 +102,9 @@ extension SessionHandler {
   private final func readNow(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
-    services.inbox.release()
-    if !subscribers.isEmpty, !services.hub.drain() { return readAfterEvents(request, slot) }
-    read(context, request, slot, in: services.inbox.snapshot.root)
+    hub.inbox.release()
+    if !subscribers.isEmpty, !hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: hub.inbox.snapshot.root)
   }
 
   /// Carries out a read that has a slot when the events before it are sent.
@@ -131,18 +131,18 @@ extension SessionHandler {
 
   /// Calls a closure with the root of the present tree, when the events that led to it are sent.
   private func takeRoot(_ body: @escaping (Node) -> Void) {
-    guard subscribers.isEmpty || services.hub.drain() else {
-      return services.hub.wait { body($0.root) }
+    guard subscribers.isEmpty || hub.drain() else {
+      return hub.wait { body($0.root) }
     }
-    body(services.inbox.snapshot.root)
-    services.inbox.release()
+    body(hub.inbox.snapshot.root)
+    hub.inbox.release()
   }
 
   /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
   /// has ended. Until then the connection begins no request and sends no reply.
   package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
     session.beginWaitingForEvents()
-    services.hub.wait { [self] snapshot in
+    hub.wait { [self] snapshot in
       session.endWaitingForEvents()
       guard session.isOpen, let context else { return }
       body(context, snapshot)

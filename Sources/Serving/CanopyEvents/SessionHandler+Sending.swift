@@ -126,7 +126,7 @@ extension SessionHandler: TurnTaker {
     guard let context, context.channel.isActive else { return 0 }
     scheduled.turn = services.work.nextTurn()
     // The client may know of commits that the loop has not read yet.
-    services.inbox.release()
+    hub.inbox.release()
     advance(context)
     return LoopTurns.turnBytes
   }

@@ -24,7 +24,7 @@ extension SessionHandler {
   /// Ends a subscription at the hub.
   final func unlisten(_ number: Int64, _ code: WireError.Code?) {
     resumptions.removeValue(forKey: number)?.cancel()
-    if let subscription = subscribers.removeValue(forKey: number) { services.hub.end(subscription) }
+    if let subscription = subscribers.removeValue(forKey: number) { hub.end(subscription) }
     clientProtocol?.forget(number, code)
   }
 
@@ -36,7 +36,7 @@ extension SessionHandler {
     let changes = subscriptions.compactMap { number, listening in
       subscribers[number].map { ($0, operations.listenAuthorization(listening, as: identity)) }
     }
-    services.hub.reauthorize(changes) { [self] in
+    hub.reauthorize(changes) { [self] in
       session.reauthorized()
       watchIdentity()
       advance(context)

@@ -15,6 +15,8 @@ public import NIOCore
 open class SessionHandler {
   /// The state that the connections to the present namespace share.
   final private(set) var services: LoopServices
+  /// The hub of the subscriptions.
+  package final private(set) var hub: EventHub
   package final var session: Session
   let keptInput: any ConnectionInput
   /// The protocol, for the administrator.
@@ -94,6 +96,7 @@ open class SessionHandler {
     idleBytes: Int = 0
   ) {
     self.services = services
+    hub = services.hubs.shared
     keptInput = input
     self.kind = kind
     self.idleBytes = idleBytes
@@ -105,6 +108,23 @@ open class SessionHandler {
   /// Makes the state that of the present namespace.
   package final func move(to services: LoopServices) {
     self.services = services
+    hub = services.hubs.shared
+  }
+
+  /// Begins a subscription at the hub. If the connection now has too many for the hub that most connections share, all
+  /// of them move to another hub.
+  package final func begin(
+    _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
+    owner: ListenerOwner?, started: @escaping (Result<ListenStart, EventHub.Refusal>) -> Void
+  ) {
+    // The first subscription begins in the shared hub. There are no others whose events must keep their order.
+    let present = subscribers.count > 1 ? hub : services.hubs.shared
+    hub = services.hubs.hub(for: client.turns, using: present, count: subscribers.count)
+    if hub !== present {
+      let others = subscribers.values.filter { $0 !== subscription }
+      hub.take(others.sorted { $0.number < $1.number }, from: present)
+    }
+    hub.begin(subscription, listening, authorization, owner: owner, started: started)
   }
 
   /// Appends the answer to a check of the client, in a protocol that has checks.
@@ -131,10 +151,10 @@ open class SessionHandler {
         measurements[slot] = measurement
         return readLater(context, request, slot, atLeast: sequence)
       }
-      services.inbox.release()
+      hub.inbox.release()
     }
     // The events that led to the snapshot go out first.
-    let isCurrent = subscribers.isEmpty || services.hub.drain()
+    let isCurrent = subscribers.isEmpty || hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
       if let measurement { services.metrics.end(measurement) }
       return
@@ -313,7 +333,11 @@ open class SessionHandler {
   package final func perform(_ context: ChannelHandlerContext) {
     let isWithin = isPerforming
     isPerforming = true
-    defer { isPerforming = isWithin }
+    defer {
+      isPerforming = isWithin
+      // The loop drops the snapshot of the shared hub. Each would keep an old version of the tree in memory.
+      if !isWithin, hub !== services.hubs.shared { hub.inbox.release() }
+    }
     while let action = isWithin
       ? session.nextDecidedAction() : session.nextAction(runsAlone: operations.runsAlone)
     {
@@ -330,7 +354,7 @@ open class SessionHandler {
       case .send(let reply):
         // No reply overtakes the events before it.
         if clientProtocol?.mustFollowEvents(reply) == true, !subscribers.isEmpty,
-          !services.hub.drain()
+          !hub.drain()
         {
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)

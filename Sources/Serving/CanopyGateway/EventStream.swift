@@ -29,6 +29,9 @@ final class EventStream {
   private let connection: GatewayConnection
   private let identity: Identity
   private let shared: GatewayLoop
+  /// The hub of the subscription, chosen when it begins.
+  private lazy var hub = shared.hubs.hub(
+    for: connection.turns, using: shared.hubs.shared, count: 1)
   private var session: Session
   private(set) var phase = Phase.starting
   private var subscription: HubSubscription?
@@ -83,7 +86,7 @@ final class EventStream {
       case .resume(let number, _, let start): measure(number, start)
       case .unlisten(_, let code):
         measurement?.cancel()
-        if let subscription { shared.hub.end(subscription) }
+        if let subscription { hub.end(subscription) }
         subscription = nil
         if code != nil { cancelled() }
       // The session has no other requests, and this front end reads no input.
@@ -103,10 +106,11 @@ final class EventStream {
     let authorization = operations.listenAuthorization(listening, as: identity)
     expectExpiry()
     let subscription = HubSubscription(
-      number: number, isAuthorized: wanted.isAuthorized, format: .stream, subscriber: self)
+      number: number, isAuthorized: wanted.isAuthorized, format: .stream,
+      network: connection.turns.network, subscriber: self)
     self.subscription = subscription
     let owner = operations.listenerOwner(at: connection.address, as: identity)
-    shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
+    hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
       let limits = operations.limits
       _ = session.started(number, result.mapError(error)) { start in
         !EventLines.isSmall(start, bytesMax: min(limits.wholeReplyBytesMax, limits.replyBytesMax))
@@ -166,7 +170,7 @@ final class EventStream {
     beginning = nil
     scheduleKeepAlive()
     guard !subscribed.events.isEmpty, let subscription else { return }
-    shared.hub.deliver(subscribed.events, to: subscription)
+    hub.deliver(subscribed.events, to: subscription)
   }
 
   private func fail(_ error: WireError) {

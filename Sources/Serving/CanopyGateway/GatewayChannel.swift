@@ -264,7 +264,7 @@ struct GatewayChannel: ServerChildChannel {
 final class GatewayLoop {
   let operations: Operations
   let inbox: LoopInbox
-  let hub: EventHub
+  let hubs: EventHubs
   /// The connections that wait to be read, or for their next request.
   let turns: LoopTurns
   /// The time that the input of connections may take.
@@ -294,7 +294,7 @@ final class GatewayLoop {
     let inbox = LoopInbox(operations.engine, loop: loop)
     let hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
     self.inbox = inbox
-    self.hub = hub
+    hubs = EventHubs(hub, operations, turns: home?.hubs.turns)
     self.turns = turns ?? home?.turns ?? LoopTurns(loop: loop)
     work = home?.work ?? WorkBudget(loop: loop, now: now)
     clients = home?.clients ?? LoopClients(operations.clientRegistry, loop: loop)

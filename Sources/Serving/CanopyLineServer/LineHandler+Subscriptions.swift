@@ -15,10 +15,10 @@ extension LineHandler {
       isAuthorized ? operations.listenAuthorization(listening, as: identity) : nil
     if authorization != nil { watchIdentity() }
     let subscription = HubSubscription(
-      number: number, isAuthorized: isAuthorized, subscriber: self)
+      number: number, isAuthorized: isAuthorized, network: client.turns?.network, subscriber: self)
     subscribers[number] = subscription
     let owner = operations.listenerOwner(at: client.address, as: identity)
-    shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
+    begin(subscription, listening, authorization, owner: owner) { [self] result in
       let result = result.mapError {
         $0.error(operations, "subscriptions; end some with UNLISTEN first")
       }
@@ -42,7 +42,7 @@ extension LineHandler {
     guard !subscribed.events.isEmpty, let subscription = subscribers[subscribed.number] else {
       return
     }
-    shared.hub.deliver(subscribed.events, to: subscription)
+    hub.deliver(subscribed.events, to: subscription)
   }
 }
 

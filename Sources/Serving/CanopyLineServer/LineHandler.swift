@@ -57,7 +57,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard session.takesInput, !endsWithLogin() else { return }
     // The client may know of commits that the loop has not read yet.
-    shared.inbox.release()
+    hub.inbox.release()
     var buffer = unwrapInboundIn(data)
     if !input.keep(&buffer) { decode(context, buffer) }
   }
@@ -110,7 +110,10 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   // MARK: Output
 
   func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
-    guard shared.read(request, as: session.identity, to: &output) else { return false }
+    let snapshot = hub.inbox.snapshot
+    guard shared.read(request, as: session.identity, at: snapshot, to: &output) else {
+      return false
+    }
     noteUnsent(context)
     return true
   }
@@ -155,7 +158,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     switch wanted.subject {
     case .constant(let node, let form):
       session.answerConstant(
-        number, slot, sequence: shared.inbox.snapshot.sequence, .constant(node, form))
+        number, slot, sequence: hub.inbox.snapshot.sequence, .constant(node, form))
     case .tree(let listening): begin(number, listening, isAuthorized: wanted.isAuthorized)
     }
   }

@@ -49,16 +49,16 @@ final class LoopContext: LoopServices {
   ///
   /// - Returns: whether it was carried out.
   func read(
-    _ request: ReadRequest, as identity: Identity, to output: inout LineOutput
+    _ request: ReadRequest, as identity: Identity, at snapshot: Snapshot,
+    to output: inout LineOutput
   ) -> Bool {
     guard let list = SharedList(request) else {
-      guard let reply = operations.read(request, as: identity, in: inbox.snapshot.root) else {
+      guard let reply = operations.read(request, as: identity, in: snapshot.root) else {
         return false
       }
       codec.encode(reply, to: &output, counting: metrics)
       return true
     }
-    let snapshot = inbox.snapshot
     if let line = lists.find(list, at: snapshot.sequence) {
       output.append(shared: line)
       return true

@@ -61,13 +61,14 @@ extension RealtimeHandler {
     let number = try session.subscribe(wanted, slot)
     let subscription = HubSubscription(
       number: number, isAuthorized: wanted.isAuthorized, format: .realtime,
-      label: body.target.tag ?? RealtimeEvent.noTag, subscriber: self)
+      label: body.target.tag ?? RealtimeEvent.noTag, network: client.turns?.network,
+      subscriber: self)
     subscribers[number] = subscription
     listeners[number] = RealtimeListener(body, isUnindexed: isUnindexed)
     numbers[body.target] = number
     let authorization = operations.listenAuthorization(listening, as: identity)
     let owner = operations.listenerOwner(at: client.address, as: identity)
-    shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
+    begin(subscription, listening, authorization, owner: owner) { [self] result in
       started(
         number, result.mapError { $0.error(operations, "listeners; end some first") })
     }
@@ -109,8 +110,8 @@ extension RealtimeHandler {
     // The other listeners get their events up to a snapshot, and this one begins with that snapshot. So the client never
     // gets a value that is older than one that it has got already.
     resumptions[number] = nil
-    if shared.hub.drain() {
-      receive(number, measured, in: shared.inbox.snapshot)
+    if hub.drain() {
+      receive(number, measured, in: hub.inbox.snapshot)
       advance(context)
     } else {
       waitForEvents { [self] _, snapshot in receive(number, measured, in: snapshot) }

@@ -55,7 +55,7 @@ extension RealtimeHandler {
       answer(number, .members(members[...], style), bytes: bytes)
     case .mismatch(let node, _, _, let bytes):
       if case .transaction(let location) = kind {
-        push(location, in: (snapshot ?? shared.inbox.snapshot).root, unlessChanged: node, bytes)
+        push(location, in: (snapshot ?? hub.inbox.snapshot).root, unlessChanged: node, bytes)
       }
       append { output in
         ServerMessage.answer(number, .dataStale, to: &output) {

@@ -70,7 +70,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
       return
     }
     // The client may know of commits that the loop has not read yet.
-    shared.inbox.release()
+    hub.inbox.release()
     switch input.receive(frame) {
     case .text(let text):
       // The answer to a check precedes that to a later message.
@@ -128,7 +128,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   }
 
   func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
-    let root = shared.inbox.snapshot.root
+    let root = hub.inbox.snapshot.root
     guard let reply = operations.read(request, as: session.identity, in: root) else { return false }
     answer(reply)
     return true

@@ -71,6 +71,30 @@ extension Operations {
     try await beside(group, preparing: {}) { try body() }
   }
 
+  /// Computes events on a thread where that may take long, one call at a time.
+  ///
+  /// - Parameters:
+  ///   - group: the connection and its network, which share their turns.
+  ///   - body: always called. It must not wait for another request.
+  public func computeEvents(
+    for group: TurnGroup, _ body: @escaping @Sendable () -> Void
+  ) async {
+    do {
+      try await eventWork.withTurn(of: group) {
+        await withCheckedContinuation { continuation in
+          let run = { @Sendable in
+            body()
+            continuation.resume()
+          }
+          if !WorkerThread.start(niceness: 5, run) { run() }
+        }
+      }
+    } catch {
+      // The task was cancelled before its turn.
+      body()
+    }
+  }
+
   /// Runs `body` as `beside` does.
   ///
   /// - Parameter prepare: makes the argument of `body`, in the turn of the call.

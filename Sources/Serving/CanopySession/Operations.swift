@@ -62,6 +62,9 @@ public final class Operations: Sendable {
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
+  /// The turns of computing events. They are others than those of `longWork`: a long read waits in its turn until the
+  /// events before it are sent.
+  let eventWork: TurnQueue
   /// The turns of tasks that read and encode less than that. There is a turn for each core but one, and at least one. A
   /// task that waits for its turn blocks no thread, so other tasks go on.
   public let shortWork: TurnQueue
@@ -122,6 +125,7 @@ public final class Operations: Sendable {
     self.now = now
     self.logger = logger
     longWork = TurnQueue(width: 1)
+    eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
     accounts.add(
@@ -162,6 +166,7 @@ public final class Operations: Sendable {
     clientRegistry = home.clientRegistry
     memory = home.memory
     longWork = home.longWork
+    eventWork = home.eventWork
     shortWork = home.shortWork
     unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, rules: parts.rules, logger: logger)
     accountMarks = nil

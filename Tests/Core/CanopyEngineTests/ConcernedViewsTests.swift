@@ -9,6 +9,8 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct ConcernedViewsTests {
   /// Notes the commits that a group receives as a whole.
   private final class Group: ListenerGroup {
+    func batchEnded(_ snapshot: Snapshot) {}
+
     let sequences = Answers<Int64>()
 
     func notify(_ change: CommittedChange) {

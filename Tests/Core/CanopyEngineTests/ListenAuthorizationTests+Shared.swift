@@ -60,6 +60,8 @@ extension ListenAuthorizationTests {
     async throws
   {
     final class Group: ListenerGroup {
+      func batchEnded(_ snapshot: Snapshot) {}
+
       func notify(_ change: CommittedChange) {}
     }
     let group = Group()

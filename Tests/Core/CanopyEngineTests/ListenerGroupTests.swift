@@ -7,6 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct ListenerGroupTests {
   /// A group whose commits concern few views.
   private final class Group: ListenerGroup {
+    func batchEnded(_ snapshot: Snapshot) {}
+
     func notify(_ change: CommittedChange) {
       Issue.record("commit \(change.sequence) concerns few views")
     }

@@ -121,11 +121,13 @@ import Testing
     struct Failure: Error {}
     await #expect(throws: Failure.self) { try await queue.withTurn { throw Failure() } }
     try await queue.withTurn {}
+    gate.hold()
     let late = Task {
       await gate.pass()
       try await queue.withTurn { done.add("late") }
     }
     late.cancel()
+    gate.open()
     await #expect(throws: CancellationError.self) { try await late.value }
     #expect(done.values.count == 2)
   }

@@ -4,6 +4,8 @@ import CanopyTree
 import CanopyWire
 import Testing
 
+@testable import CanopyEvents
+
 /// A client of the realtime protocol with a copy of the whole tree and of some queries.
 struct RealtimeCopy: CopyingClient {
   let seed: UInt64
@@ -20,7 +22,7 @@ struct RealtimeCopy: CopyingClient {
       let isLast = left == 0
       (state, random) = try await HTTPClient.connect(port) { [state, random] client in
         var (state, random) = (state, random)
-        try await state.connect(client)
+        try await state.connect(client, isMany: random.oneIn(4))
         for _ in 0..<count {
           let number = try await state.send(Self.writes.next(&random), client)
           if random.oneIn(2) { try await state.read(client) { $0 == number } }
@@ -53,10 +55,18 @@ struct RealtimeCopy: CopyingClient {
     var hasMark: Bool { !tree.root.at(Copy.mark.path).isAbsent }
 
     /// Connects, and listens with the hashes of the copies.
-    mutating func connect(_ client: HTTPClient) async throws {
+    ///
+    /// - Parameter isMany: whether to listen to many other places as well, so that the connection gets a hub of its own.
+    mutating func connect(_ client: HTTPClient, isMany: Bool) async throws {
       #expect(try await client.upgrade("/.ws?v=5&ns=default") == 101)
       _ = try await client.wholeMessage()
       try await listen(ListenTarget(.root), hash: tree.root.hash, client)
+      if isMany {
+        for place in 0..<EventHubs.connectionMax {
+          let target = ListenTarget(try Path("other/k\(place)"))
+          _ = try await request(.listen(ListenBody(target)), client)
+        }
+      }
       for (tag, copy) in queries.sorted(by: { $0.key < $1.key }) {
         try await listen(
           ListenTarget(copy.path, copy.query, tag: tag), hash: copy.tree.root.at(copy.path).hash,
@@ -153,6 +163,13 @@ struct LineCopy: CopyingClient {
         var awaited = 1
         #expect(try await client.upgrade("/line") == 101)
         try await client.send(message: #"LISTEN "" {"events":"sync"}"#)
+        if random.oneIn(4) {
+          // So the connection gets a hub of its own.
+          for place in 0..<EventHubs.connectionMax {
+            try await client.send(message: "LISTEN /other/k\(place)")
+          }
+          awaited += EventHubs.connectionMax
+        }
         for _ in 0..<count {
           try await client.send(message: Self.writes.next(&random).line)
           awaited += 1

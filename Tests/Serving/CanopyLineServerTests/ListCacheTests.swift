@@ -98,7 +98,9 @@ struct ListCacheTests {
       func written() throws -> (text: String, isShared: Bool) {
         var output = LineOutput()
         let found = context.lists.found
-        #expect(context.read(try request("RECENT"), as: .anonymous, to: &output))
+        #expect(
+          context.read(
+            try request("RECENT"), as: .anonymous, at: context.inbox.snapshot, to: &output))
         var text = ""
         while let (buffer, _) = output.take() { text += String(buffer: buffer) }
         return (text, context.lists.found > found)

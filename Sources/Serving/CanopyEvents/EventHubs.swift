@@ -1,0 +1,76 @@
+package import CanopyEngine
+package import CanopySession
+internal import NIOCore
+
+/// The hubs of the connections on one event loop. Use it on that loop only.
+///
+/// Most connections share one hub, so the events of a view are encoded once for all of them. But a reply of a connection
+/// follows all events of its hub. So many subscriptions of one client would delay the replies and the events of all
+/// others. A connection with many subscriptions, and the connections of a remote network with many, have a hub of their
+/// own. Such hubs take turns, and each turn is brief. Their number is bounded, and further clients with many subscriptions
+/// share one of them.
+package final class EventHubs {
+  /// The most subscriptions of one connection in the shared hub.
+  static let connectionMax = 64
+  /// The most subscriptions of one remote network in the shared hub.
+  static let networkMax = 256
+  /// The most own hubs, with the one of further clients: the engine hands each batch to each of them.
+  static let ownMax = 128
+  /// The memory for the events that wait for an own hub, in bytes: an estimate.
+  static let ownEventBytesMax = 256 * 1024
+
+  package let shared: EventHub
+  private let operations: Operations
+  /// The turns of own hubs.
+  package let turns: LoopTurns
+  /// The own hubs by owner; nil for the further clients. A hub exists while a connection uses it.
+  private var own: [LoopTurns.Owner?: Weak<EventHub>] = [:]
+
+  /// - Parameter turns: the turns of own hubs, which all namespaces share; nil for ones between which the loop looks for
+  ///   input.
+  package init(_ shared: EventHub, _ operations: Operations, turns: LoopTurns? = nil) {
+    self.shared = shared
+    self.operations = operations
+    self.turns = turns ?? LoopTurns(loop: shared.loop)
+  }
+
+  /// The number of own hubs.
+  var ownCount: Int { own.values.count { $0.object != nil } }
+
+  /// Returns the hub for the subscriptions of a connection.
+  ///
+  /// - Parameters:
+  ///   - present: the hub that it uses.
+  ///   - count: the number of its subscriptions.
+  package func hub(for connection: TurnGroup?, using present: EventHub, count: Int) -> EventHub {
+    guard present === shared, let connection else { return present }
+    let ofNetwork = connection.network.map { shared.count(ofNetwork: $0) } ?? 0
+    if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax { return shared }
+    return ownHub(of: connection)
+  }
+
+  private func ownHub(of connection: TurnGroup) -> EventHub {
+    var owner: LoopTurns.Owner? = LoopTurns.Owner(connection)
+    if let hub = own[owner]?.object { return hub }
+    if own.count >= EventHubs.ownMax - 1 {
+      own = own.filter { $0.value.object != nil }
+      if own.count >= EventHubs.ownMax - 1 { owner = nil }
+    }
+    if let hub = own[owner]?.object { return hub }
+    let inbox = LoopInbox(
+      shared.engine, loop: shared.loop, eventBytesMax: EventHubs.ownEventBytesMax)
+    let hub = EventHub(
+      inbox, engine: shared.engine, limits: operations.limits,
+      turns: (NIOLoopBound(turns, eventLoop: shared.loop), group: connection)
+    ) { [operations] body in
+      Task { await operations.computeEvents(for: connection, body) }
+      return true
+    }
+    inbox.onWakeUp { [weak inbox, weak hub] in
+      hub?.drainSoon()
+      inbox?.release()
+    }
+    own[owner] = Weak(hub)
+    return hub
+  }
+}
