@@ -13,6 +13,8 @@ extension ListenAuthorizationTests {
     init(checks: Bool) { checksAuthorizations = checks }
 
     func notify(_ change: CommittedChange) {}
+
+    func batchEnded(_ snapshot: Snapshot) {}
   }
 
   /// More verdicts than a commit repeats before it is published.
