@@ -13,13 +13,13 @@ public final class CommittedChange: Sendable {
   /// The sequence number of the last commit.
   public let sequence: Int64
   /// The time of the last commit, in milliseconds since 1970.
-  public let time: Int64
+  let time: Int64
   /// An estimate of the bytes that the commits wrote and replaced. A merged change counts its locations only,
   /// as the values between the two versions are gone.
   public let bytes: Int
   private let before: Node
   /// The root of the tree after the commits.
-  public let after: Node
+  let after: Node
   private let written: Written
 
   private enum Written: Sendable {

@@ -125,7 +125,7 @@ extension Engine {
   public func reauthorizeAll() {
     assertOnThread()
     let cases = authorizations.cases(of: nil)
-    authorizations.uncheck(cases)
+    authorizations.wait(cases, since: snapshot.sequence)
     reauthorize(.cases(cases[...]), {})
   }
 
@@ -175,7 +175,7 @@ extension Engine {
     assertOnThread()
     let (commit, root) = (change.commit, change.after)
     let cases = authorizations.takeCases(
-      concernedBy: commit.assignments, at: commit.time, room: &room)
+      concernedBy: commit.assignments, of: commit.sequence, at: commit.time, room: &room)
     for id in cases.now {
       end(
         authorizations.authorize(id, root, commit.time, after: commit.sequence, isLast: false))
@@ -192,14 +192,12 @@ extension Engine {
     authorizations.mayBeUnchecked(at: sequence)
   }
 
-  /// Returns the authorizations to be repeated before a group that checks authorizations delivers the events of a commit.
-  ///
-  /// The group asks each of them for the tree and the time of the commit, and ends the listeners that it denies. Safe to
-  /// call from any thread. O(listeners).
+  /// Returns the checks before a group that checks authorizations delivers the events of a commit. The group ends the
+  /// listeners of a check that does not allow the commit. Safe to call from any thread. O(listeners).
   ///
   /// - Parameter listeners: the listeners that get the events; nil for one that has no id yet.
   public func checks(of listeners: [ListenerID?], at sequence: Int64) -> [ListenCheck] {
-    authorizations.unchecked(listeners.map { $0?.number }, at: sequence)
+    authorizations.checks(of: listeners.map { $0?.number }, at: sequence)
   }
 
   /// Ends listeners that may no longer listen.

@@ -68,7 +68,7 @@ public struct ListenAuthorization: Sendable {
 /// and the cases found, however many listeners share them. A verdict that depends on nothing costs nothing.
 ///
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
-/// others in later turns. Until then their cases are unchecked: their event loops repeat the authorization for each commit
+/// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
 /// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
 /// about all listeners.
 ///
@@ -89,12 +89,21 @@ final class ListenAuthorizations: Sendable {
     var caseID: CaseID?
     /// Whether the group of the listener checks its authorization before it delivers events.
     let isChecked: Bool
-    /// The last commit whose events are to be checked, whatever the case says: the listener was in an unchecked case before.
+    /// The last commit whose events are to be checked, whatever the case says: the former case of the listener waited.
     var uncheckedUpTo: Int64 = 0
-    /// The authorization that has denied the listener, and its case. The event loop has events from before the denial,
-    /// and checks them.
-    var denial: (authorization: ListenAuthorization, of: CaseID)?
+    /// The end of the listener, until its event loop has dropped it.
+    var end: End?
     var denied: @Sendable () -> Void
+  }
+
+  /// The end of a listener whose event loop may have events from before.
+  fileprivate struct End {
+    let caseID: CaseID
+    let authorization: ListenAuthorization
+    /// The last commit whose events the listener may get.
+    let sequence: Int64
+    /// The last commit whose events are to be checked.
+    let uncheckedUpTo: Int64
   }
 
   /// One authorization, with all listeners that have it.
@@ -104,10 +113,11 @@ final class ListenAuthorizations: Sendable {
     var listeners: Set<Int> = []
     /// The number of listeners whose groups do not check authorizations.
     var uncheckingListeners = 0
-    /// The last commit whose events are to be checked; `.max` until the case is authorized again.
+    /// The last commit before the change after which the case waits to be authorized again; nil if it does not wait. The
+    /// events of later commits are to be checked.
+    var waitsSince: Int64?
+    /// The last commit whose events are to be checked because the case waited then.
     var uncheckedUpTo: Int64 = 0
-
-    var isUnchecked: Bool { uncheckedUpTo == .max }
   }
 
   fileprivate struct State {
@@ -119,15 +129,15 @@ final class ListenAuthorizations: Sendable {
     /// The cases by the places that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
-    /// The number of cases that are unchecked.
-    var uncheckedCases = 0
-    /// The last commit whose events are to be checked when no case is unchecked.
+    /// The number of cases that wait to be authorized again.
+    var waitingCases = 0
+    /// The last commit whose events are to be checked when no case waits.
     var lastUnchecked: Int64 = 0
   }
 
   private let state = Mutex(State())
-  /// The last commit whose events are to be checked; `.max` while a case is unchecked. So an event loop asks for the
-  /// listeners of a view only if there is anything to check.
+  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners of
+  /// a view only if there is anything to check.
   private let uncheckedUpTo = Atomic<Int64>(0)
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
@@ -151,7 +161,7 @@ final class ListenAuthorizations: Sendable {
     state.withLock { state in
       let result = body(&state)
       uncheckedUpTo.store(
-        state.uncheckedCases > 0 ? .max : state.lastUnchecked, ordering: .releasing)
+        state.waitingCases > 0 ? .max : state.lastUnchecked, ordering: .releasing)
       return result
     }
   }
@@ -188,7 +198,7 @@ final class ListenAuthorizations: Sendable {
       state.leave(id)
       state.join(id, authorization, verdict, at: time)
       // The event loop may have events that the former authorization would deny.
-      let last = min(old?.uncheckedUpTo ?? 0, sequence)
+      let last = old?.waitsSince == nil ? old?.uncheckedUpTo ?? 0 : sequence
       state.entries[id]?.uncheckedUpTo = max(entry.uncheckedUpTo, last)
       state.lastUnchecked = max(state.lastUnchecked, last)
     }
@@ -208,12 +218,10 @@ final class ListenAuthorizations: Sendable {
   func deny(_ id: Int, after sequence: Int64) -> Denied {
     change { state in
       state.lastUnchecked = max(state.lastUnchecked, sequence)
-      let old = state.entries[id]?.caseID.flatMap { caseID in
-        state.cases[caseID].map { ($0.authorization, caseID) }
-      }
+      let end = state.entries[id]?.caseID.flatMap { state.end(of: $0, after: sequence) }
       state.leave(id)
       var denied = Denied()
-      state.deny(id, by: old, &denied)
+      state.deny(id, end, &denied)
       return denied
     }
   }
@@ -226,22 +234,26 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Makes cases unchecked: they wait to be authorized again. Call `authorize` for each of them.
-  func uncheck(_ ids: [CaseID]) {
+  /// Lets cases wait to be authorized again, after a change of something besides the tree. Call `authorize` for each of
+  /// them.
+  ///
+  /// - Parameter sequence: the last commit before the change.
+  func wait(_ ids: [CaseID], since sequence: Int64) {
     change { state in
-      for id in ids { state.uncheck(id) }
+      for id in ids { state.wait(id, since: sequence) }
     }
   }
 
   /// Returns the cases that a commit authorizes again. Call `authorize` for those to be repeated now, before the commit is
-  /// published, and later for the others, which are unchecked until then.
+  /// published, and later for the others, which wait until then.
   ///
   /// - Parameters:
+  ///   - sequence: the number of the commit.
   ///   - time: the time of the commit.
   ///   - room: the number of cases that may be repeated now. It is reduced by those that are. A case with a listener whose
   ///     group checks nothing is repeated now in any case.
   func takeCases(
-    concernedBy assignments: [Assignment], at time: Int64, room: inout Int
+    concernedBy assignments: [Assignment], of sequence: Int64, at time: Int64, room: inout Int
   ) -> (now: [CaseID], later: [CaseID]) {
     change { state in
       var ids = Set(state.timed.takeDue(at: time))
@@ -251,11 +263,11 @@ final class ListenAuthorizations: Sendable {
       var (now, later): ([CaseID], [CaseID]) = ([], [])
       for id in ids.sorted() {
         guard let found = state.cases[id] else { continue }
-        if found.uncheckingListeners > 0 || (room > 0 && !found.isUnchecked) {
+        if found.uncheckingListeners > 0 || (room > 0 && found.waitsSince == nil) {
           room = max(0, room - 1)
           now.append(id)
-        } else if !found.isUnchecked {
-          state.uncheck(id)
+        } else if found.waitsSince == nil {
+          state.wait(id, since: sequence - 1)
           later.append(id)
         }
       }
@@ -267,7 +279,7 @@ final class ListenAuthorizations: Sendable {
   ///
   /// - Parameters:
   ///   - sequence: the commit after which the root is.
-  ///   - isLast: whether no later commit has been published. Then the case is no longer unchecked.
+  ///   - isLast: whether that commit is published, and no later one. Then the case waits no longer.
   /// - Returns: the listeners that may not go on, in the order in which they began.
   func authorize(
     _ id: CaseID, _ root: Node, _ time: Int64, after sequence: Int64, isLast: Bool
@@ -277,17 +289,17 @@ final class ListenAuthorizations: Sendable {
     }
     let verdict = authorization.authorize(root, time)
     return change { state in
-      if isLast { state.endUnchecked(id, after: sequence) }
       guard let found = state.cases[id] else { return Denied() }
       guard verdict.isAllowed else {
         state.lastUnchecked = max(state.lastUnchecked, sequence)
+        // The events of this commit follow if it is not published.
+        let end = state.end(of: id, after: isLast ? sequence : sequence - 1)
         state.removeCase(id, found)
         var denied = Denied()
-        for listener in found.listeners.sorted() {
-          state.deny(listener, by: (found.authorization, id), &denied)
-        }
+        for listener in found.listeners.sorted() { state.deny(listener, end, &denied) }
         return denied
       }
+      if isLast { state.endWaiting(id, after: sequence) }
       state.setVerdict(verdict, of: id, at: time)
       return Denied()
     }
@@ -300,12 +312,12 @@ final class ListenAuthorizations: Sendable {
     sequence <= uncheckedUpTo.load(ordering: .acquiring)
   }
 
-  /// Returns the authorizations to be repeated before the events of a commit are delivered, each with the positions of
-  /// the listeners that it decides about. Safe to call from any thread. O(listeners).
-  func unchecked(_ ids: [Int?], at sequence: Int64) -> [ListenCheck] {
+  /// Returns the checks before the events of a commit are delivered, each with the positions of its listeners. Safe to call
+  /// from any thread. O(listeners).
+  func checks(of ids: [Int?], at sequence: Int64) -> [ListenCheck] {
     state.withLock { state in
       var checks: [ListenCheck] = []
-      var positions: [CaseID: Int] = [:]
+      var positions: [CaseID?: Int] = [:]
       for (position, id) in ids.enumerated() {
         guard let id, let entry = state.entries[id],
           let (authorization, caseID) = state.check(of: entry, at: sequence)
@@ -322,12 +334,17 @@ final class ListenAuthorizations: Sendable {
   }
 }
 
-/// An authorization to be repeated before events are delivered.
+/// A check of some listeners before events are delivered to them.
 public struct ListenCheck: Sendable {
-  /// The authorization.
-  public let authorization: ListenAuthorization
+  /// The authorization to be repeated; nil if the listeners have been denied.
+  let authorization: ListenAuthorization?
   /// The positions of the listeners in the list of the question.
   public fileprivate(set) var listeners: [Int]
+
+  /// Whether the listeners may get the events of a commit.
+  public func allows(_ change: CommittedChange) -> Bool {
+    authorization?.authorize(change.after, change.time).isAllowed ?? false
+  }
 }
 
 extension ListenAuthorizations.State {
@@ -367,8 +384,8 @@ extension ListenAuthorizations.State {
     _ id: ListenAuthorizations.CaseID, _ removed: ListenAuthorizations.Case
   ) {
     removeDependencies(of: id, removed.verdict)
-    if removed.isUnchecked { uncheckedCases -= 1 }
-    assert(uncheckedCases >= 0, "an unchecked case was removed twice")
+    if removed.waitsSince != nil { waitingCases -= 1 }
+    assert(waitingCases >= 0, "a waiting case was removed twice")
     if let subject = removed.authorization.subject { subjects[subject] = nil }
     if let group = removed.authorization.group {
       groups[group]?.remove(id)
@@ -377,45 +394,64 @@ extension ListenAuthorizations.State {
     cases[id] = nil
   }
 
-  fileprivate mutating func uncheck(_ id: ListenAuthorizations.CaseID) {
-    guard let found = cases[id], !found.isUnchecked else { return }
-    cases[id]?.uncheckedUpTo = .max
-    uncheckedCases += 1
+  fileprivate mutating func wait(_ id: ListenAuthorizations.CaseID, since sequence: Int64) {
+    guard let found = cases[id], found.waitsSince == nil else { return }
+    cases[id]?.waitsSince = sequence
+    waitingCases += 1
   }
 
-  fileprivate mutating func endUnchecked(
-    _ id: ListenAuthorizations.CaseID, after sequence: Int64
-  ) {
-    guard let found = cases[id], found.isUnchecked else { return }
+  fileprivate mutating func endWaiting(_ id: ListenAuthorizations.CaseID, after sequence: Int64) {
+    guard let found = cases[id], found.waitsSince != nil else { return }
+    cases[id]?.waitsSince = nil
+    waitingCases -= 1
     // The loops may still have events up to this commit.
-    lastUnchecked = max(lastUnchecked, sequence)
     cases[id]?.uncheckedUpTo = sequence
-    uncheckedCases -= 1
+    lastUnchecked = max(lastUnchecked, sequence)
+  }
+
+  /// Returns the end of the listeners of a case that is denied.
+  ///
+  /// If the case waits, the listeners get no events of the commits since then: the rules may have changed again when the
+  /// loop would check them.
+  ///
+  /// - Parameter sequence: the last commit before the denial.
+  fileprivate func end(
+    of id: ListenAuthorizations.CaseID, after sequence: Int64
+  ) -> ListenAuthorizations.End? {
+    guard let found = cases[id] else { return nil }
+    return ListenAuthorizations.End(
+      caseID: id, authorization: found.authorization, sequence: found.waitsSince ?? sequence,
+      uncheckedUpTo: found.uncheckedUpTo)
   }
 
   /// Forgets a listener that may listen no longer. One whose group checks events is kept until the event loop has
   /// dropped it: until `remove`.
   fileprivate mutating func deny(
-    _ id: Int, by denial: (ListenAuthorization, ListenAuthorizations.CaseID)?,
-    _ denied: inout ListenAuthorizations.Denied
+    _ id: Int, _ end: ListenAuthorizations.End?, _ denied: inout ListenAuthorizations.Denied
   ) {
     guard let entry = entries[id] else { return }
     denied.ids.append(id)
     denied.notices.append(entry.denied)
-    guard entry.isChecked, let denial else { return entries[id] = nil }
+    guard entry.isChecked, let end else { return entries[id] = nil }
     entries[id]?.caseID = nil
-    entries[id]?.denial = denial
+    entries[id]?.end = end
   }
 
   /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for none.
+  /// The authorization is nil if the listener may not get them.
   fileprivate func check(
     of entry: ListenAuthorizations.Entry, at sequence: Int64
-  ) -> (ListenAuthorization, ListenAuthorizations.CaseID)? {
-    if let denial = entry.denial { return denial }
-    guard let caseID = entry.caseID, let found = cases[caseID],
+  ) -> (ListenAuthorization?, ListenAuthorizations.CaseID?)? {
+    if let end = entry.end {
+      if sequence > end.sequence { return (nil, nil) }
+      return sequence <= max(end.uncheckedUpTo, entry.uncheckedUpTo)
+        ? (end.authorization, end.caseID) : nil
+    }
+    guard let caseID = entry.caseID, let found = cases[caseID] else { return nil }
+    let isUnchecked =
       sequence <= max(found.uncheckedUpTo, entry.uncheckedUpTo)
-    else { return nil }
-    return (found.authorization, caseID)
+      || sequence > found.waitsSince ?? .max
+    return isUnchecked ? (found.authorization, caseID) : nil
   }
 
   fileprivate mutating func setVerdict(

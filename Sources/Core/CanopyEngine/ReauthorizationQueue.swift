@@ -96,7 +96,7 @@ struct Reauthorization: Sendable {
       // The verdicts of this turn may not hold after the change.
       verdicts.removeAll()
       let cases = authorizations.cases(of: group)
-      authorizations.uncheck(cases)
+      authorizations.wait(cases, since: verdicts.sequence)
       work = .cases(cases[...])
       return cases.isEmpty
     case .cases(var left):

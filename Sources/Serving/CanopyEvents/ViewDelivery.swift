@@ -151,7 +151,7 @@ final class ViewDelivery {
     guard run.checks?.isEmpty == false else { return false }
     if addGroup() { return true }
     guard let check = run.checks?.popFirst() else { return false }
-    if check.authorization.authorize(change.after, change.time).isAllowed { return true }
+    if check.allows(change) { return true }
     for position in check.listeners where run.subscriptions.indices.contains(position) {
       let subscription = run.subscriptions[position]
       subscription.subscriber?.cancel(subscription.number, .permissionDenied)
