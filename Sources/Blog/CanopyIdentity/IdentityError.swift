@@ -9,60 +9,67 @@ struct IdentityError: Error, Equatable {
   let word: String
   /// The kind of the error in Google's interfaces; nil for the errors of accounts.
   let kind: String?
+  /// The reason in the server's own terms. Most statuses are 400, so they do not distinguish the reasons.
+  let reason: IdentityResponse.Refusal
 
   /// Creates an error of an account.
-  init(_ word: String) {
-    self.init(400, word)
+  init(_ word: String, _ reason: IdentityResponse.Refusal = .invalid) {
+    self.init(400, word, reason)
   }
 
-  private init(_ status: Int, _ word: String, kind: String? = nil) {
+  private init(
+    _ status: Int, _ word: String, kind: String? = nil, _ reason: IdentityResponse.Refusal
+  ) {
     self.status = status
     self.word = word
     self.kind = kind
+    self.reason = reason
   }
 
-  static let credentialTooOld = IdentityError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
-  static let emailExists = IdentityError("EMAIL_EXISTS")
-  static let emailNotFound = IdentityError("EMAIL_NOT_FOUND")
-  static let expiredCode = IdentityError("EXPIRED_OOB_CODE")
+  static let credentialTooOld = IdentityError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN", .unauthenticated)
+  static let emailExists = IdentityError("EMAIL_EXISTS", .conflict)
+  static let emailNotFound = IdentityError("EMAIL_NOT_FOUND", .notFound)
+  static let expiredCode = IdentityError("EXPIRED_OOB_CODE", .unauthenticated)
   static let invalidClaims = IdentityError("INVALID_CLAIMS")
-  static let invalidCode = IdentityError("INVALID_OOB_CODE")
-  static let invalidCustomToken = IdentityError("INVALID_CUSTOM_TOKEN")
+  static let invalidCode = IdentityError("INVALID_OOB_CODE", .unauthenticated)
+  static let invalidCustomToken = IdentityError("INVALID_CUSTOM_TOKEN", .unauthenticated)
   static let invalidEmail = IdentityError("INVALID_EMAIL")
   static let invalidGrantType = IdentityError("INVALID_GRANT_TYPE")
-  static let invalidIDToken = IdentityError("INVALID_ID_TOKEN")
-  static let invalidCredentials = IdentityError("INVALID_LOGIN_CREDENTIALS")
+  static let invalidIDToken = IdentityError("INVALID_ID_TOKEN", .unauthenticated)
+  static let invalidCredentials = IdentityError("INVALID_LOGIN_CREDENTIALS", .unauthenticated)
   static let invalidPageToken = IdentityError("INVALID_PAGE_SELECTION")
-  static let invalidRefreshToken = IdentityError("INVALID_REFRESH_TOKEN")
+  static let invalidRefreshToken = IdentityError("INVALID_REFRESH_TOKEN", .unauthenticated)
   static let missingCode = IdentityError("MISSING_OOB_CODE")
   static let missingCustomToken = IdentityError("MISSING_CUSTOM_TOKEN")
   static let missingEmail = IdentityError("MISSING_EMAIL")
   static let missingGrantType = IdentityError("MISSING_GRANT_TYPE")
-  static let missingIDToken = IdentityError("MISSING_ID_TOKEN")
+  static let missingIDToken = IdentityError("MISSING_ID_TOKEN", .unauthenticated)
   static let missingLocalID = IdentityError("MISSING_LOCAL_ID")
   static let missingPassword = IdentityError("MISSING_PASSWORD")
   static let missingRefreshToken = IdentityError("MISSING_REFRESH_TOKEN")
   static let missingRequestType = IdentityError("MISSING_REQ_TYPE")
-  static let operationNotAllowed = IdentityError("OPERATION_NOT_ALLOWED")
-  static let tokenExpired = IdentityError("TOKEN_EXPIRED")
-  static let tooManyAttempts = IdentityError("TOO_MANY_ATTEMPTS_TRY_LATER")
-  static let uidExists = IdentityError("DUPLICATE_LOCAL_ID")
-  static let userDisabled = IdentityError("USER_DISABLED")
-  static let userNotFound = IdentityError("USER_NOT_FOUND")
+  static let operationNotAllowed = IdentityError("OPERATION_NOT_ALLOWED", .denied)
+  static let tokenExpired = IdentityError("TOKEN_EXPIRED", .unauthenticated)
+  static let tooManyAttempts = IdentityError("TOO_MANY_ATTEMPTS_TRY_LATER", .rateLimited)
+  static let uidExists = IdentityError("DUPLICATE_LOCAL_ID", .conflict)
+  static let userDisabled = IdentityError("USER_DISABLED", .unauthenticated)
+  static let userNotFound = IdentityError("USER_NOT_FOUND", .notFound)
 
-  static let unknownPath = IdentityError(404, "Not Found", kind: "NOT_FOUND")
-  static let wrongMethod = IdentityError(405, "Method Not Allowed", kind: "INVALID_ARGUMENT")
+  static let unknownPath = IdentityError(404, "Not Found", kind: "NOT_FOUND", .notFound)
+  static let wrongMethod = IdentityError(
+    405, "Method Not Allowed", kind: "INVALID_ARGUMENT", .invalid)
   static let tooLarge = IdentityError(
-    413, "The request is larger than the server accepts.", kind: "INVALID_ARGUMENT")
+    413, "The request is larger than the server accepts.", kind: "INVALID_ARGUMENT", .tooLarge)
   static let notAdministrator = IdentityError(
     401,
     "Request had invalid authentication credentials. Only the administrator of an emulator may make it.",
-    kind: "UNAUTHENTICATED")
+    kind: "UNAUTHENTICATED", .unauthenticated)
   static let unavailable = IdentityError(
-    503, "The accounts cannot be read or written now. Try again later.", kind: "UNAVAILABLE")
+    503, "The accounts cannot be read or written now. Try again later.", kind: "UNAVAILABLE",
+    .unavailable)
   static let uncertain = IdentityError(
     503, "The server failed. The change may have been made or not. Log in again to find out.",
-    kind: "UNAVAILABLE")
+    kind: "UNAVAILABLE", .unavailable)
 
   /// Whether the error is not the client's.
   var isFailure: Bool { status == 503 }
@@ -70,7 +77,7 @@ struct IdentityError: Error, Equatable {
   /// The error of a body that is not valid.
   static func invalidBody(_ sentence: String) -> IdentityError {
     IdentityError(
-      400, "Invalid JSON payload received. " + sentence, kind: "INVALID_ARGUMENT")
+      400, "Invalid JSON payload received. " + sentence, kind: "INVALID_ARGUMENT", .invalid)
   }
 
   /// The error of a value that is out of bounds.
@@ -148,6 +155,7 @@ extension IdentityError {
       ),
     ]
     if let kind { members.append(("status", .text(kind))) }
-    return IdentityResponse(.object([("error", .object(members))]), status: status)
+    return IdentityResponse(
+      .object([("error", .object(members))]), status: status, refusal: reason)
   }
 }

@@ -171,15 +171,38 @@ public struct IdentityRequest: Sendable {
 
 /// A response to an Auth client, without HTTP.
 public struct IdentityResponse: Sendable, Equatable {
+  /// The reasons for which a request is refused.
+  public enum Refusal: Sendable {
+    /// The request has an error.
+    case invalid
+    /// The credentials, the token or the code are not valid.
+    case unauthenticated
+    /// The client may not do it.
+    case denied
+    /// There is no such account, or no such address.
+    case notFound
+    /// Another account has the address or the uid.
+    case conflict
+    /// The client has made too many attempts.
+    case rateLimited
+    /// The request is too large.
+    case tooLarge
+    /// The accounts cannot be read or written now.
+    case unavailable
+  }
+
   /// The status, such as 200.
   public let status: Int
   /// The media type of the body.
   public let contentType: String
   /// The body: JSON.
   public let body: [UInt8]
+  /// The reason for which the request was refused; nil if it was carried out.
+  public let refusal: Refusal?
 
-  init(_ value: JSONValue, status: Int = 200) {
+  init(_ value: JSONValue, status: Int = 200, refusal: Refusal? = nil) {
     self.status = status
+    self.refusal = refusal
     contentType = "application/json; charset=UTF-8"
     body = value.jsonBytes
   }

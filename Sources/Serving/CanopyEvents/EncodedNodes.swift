@@ -4,31 +4,31 @@ package import NIOCore
 
 /// The JSON text of branches that were sent, by the identity of their nodes.
 ///
-/// Many requests get the same values: the posts of a list, a location that many clients read or begin to observe. Small
-/// branches are stored as text. For large ones, such as posts with many stars, encoding is most of the cost of a reply,
-/// so this keeps their text. A node never changes, and this object holds it, so the identity of the node identifies the
-/// text. A post with another star is another node. At the bound, the oldest texts are removed; those in demand are soon
-/// back.
+/// Many requests get the same values: the posts of a list, a location that many clients read or begin to observe. The tree
+/// holds small branches as text already. For large branches, such as posts with many stars, encoding is most of the cost of
+/// a reply, so this object keeps their text. A node never changes, and this object holds it, so the identity of the node
+/// identifies the text. A post with another star is another node. At the bound, the oldest texts are removed. A text that is
+/// often asked for is then encoded once more.
 ///
 /// One for each event loop. Call its methods on that loop only.
 package final class EncodedNodes: Sendable {
-  /// The requests for the text of a large branch.
+  /// The numbers of requests for the text of a large branch.
   package struct Counts: Equatable {
-    /// The number of texts that were encoded.
+    /// The number of requests whose text was encoded.
     package var made = 0
-    /// The number of texts that were encoded before.
+    /// The number of requests whose text was there already.
     package var found = 0
   }
 
-  private struct Form: Hashable {
+  private struct TextKey: Hashable {
     let identity: ObjectIdentifier
     let style: JSONStyle
   }
 
   private final class State {
-    var texts: [Form: (node: Node, text: ByteBuffer)] = [:]
+    var texts: [TextKey: (node: Node, text: ByteBuffer)] = [:]
     /// The keys of `texts`, the oldest first.
-    var order: Deque<Form> = []
+    var order: Deque<TextKey> = []
     var bytes = 0
     var counts = Counts()
   }
@@ -44,20 +44,24 @@ package final class EncodedNodes: Sendable {
     state = .makeBoxSendingValue(State(), eventLoop: loop)
   }
 
-  /// The requests for texts so far.
+  /// The numbers of requests so far.
   package var counts: Counts { state.value.counts }
 
-  /// Appends a node. O(size); for a text that is kept, the time to copy it.
+  /// Appends a node.
+  ///
+  /// - Complexity: O(bytes of the text), as a copy if the text is there already.
   package func append(_ node: Node, style: JSONStyle, to output: inout JSONOutput) {
     guard !node.isPacked, let identity = node.identity else {
       return output.append(node, style: style)
     }
-    _ = withText(of: node, Form(identity: identity, style: style), upTo: .max) { output.append($0) }
+    _ = withText(of: node, TextKey(identity: identity, style: style), upTo: .max) {
+      output.append($0)
+    }
   }
 
   /// Appends the members of a branch in `plain` style, each after a comma.
   ///
-  /// - Parameter bytesMax: the bytes after which to stop with a branch whose text is not kept.
+  /// - Parameter bytesMax: the bytes after which encoding stops. A text that is there already may be longer.
   /// - Returns: whether all members were appended; if not, nothing was.
   package func append(
     membersOf node: Node, to output: inout JSONOutput, upTo bytesMax: Int
@@ -66,15 +70,17 @@ package final class EncodedNodes: Sendable {
       output.append(membersOf: node)
       return true
     }
-    return withText(of: node, Form(identity: identity, style: .plain), upTo: bytesMax) { text in
-      // Not the text of an array, which has no keys.
+    return withText(of: node, TextKey(identity: identity, style: .plain), upTo: bytesMax) { text in
+      // The text of an array has no keys.
       guard text.first == UInt8(ascii: "{") else { return output.append(membersOf: node) }
       output.append(UInt8(ascii: ","))
       output.append(UnsafeRawBufferPointer(rebasing: text.dropFirst().dropLast()))
     }
   }
 
-  /// Appends parts of a reply. O(size).
+  /// Appends parts of a reply.
+  ///
+  /// - Complexity: O(bytes of the text).
   package func append(_ parts: [LinePieces.Part], to output: inout JSONOutput) {
     for part in parts {
       switch part {
@@ -95,36 +101,36 @@ package final class EncodedNodes: Sendable {
 
   /// Calls `body` with the text of a branch.
   ///
-  /// - Returns: false if the text is not kept and has more than `bytesMax` bytes; then `body` is not called.
+  /// - Returns: false if the text would have to be encoded and has more than `bytesMax` bytes; then `body` is not called.
   private func withText(
-    of node: Node, _ form: Form, upTo bytesMax: Int, _ body: (UnsafeRawBufferPointer) -> Void
+    of node: Node, _ key: TextKey, upTo bytesMax: Int, _ body: (UnsafeRawBufferPointer) -> Void
   ) -> Bool {
     let state = state.value
-    if let (_, text) = state.texts[form] {
+    if let (_, text) = state.texts[key] {
       state.counts.found += 1
       text.withUnsafeReadableBytes(body)
       return true
     }
     state.counts.made += 1
     var text = JSONOutput(capacity: 512)
-    guard text.append(node, style: form.style, upTo: bytesMax) else { return false }
+    guard text.append(node, style: key.style, upTo: bytesMax) else { return false }
     text.withBytes { bytes in
       body(bytes)
-      keep(bytes, of: node, form, in: state)
+      keep(bytes, of: node, key, in: state)
     }
     return true
   }
 
   private func keep(
-    _ text: UnsafeRawBufferPointer, of node: Node, _ form: Form, in state: State
+    _ text: UnsafeRawBufferPointer, of node: Node, _ key: TextKey, in state: State
   ) {
     guard text.count <= bytesMax / 64 else { return }
     while state.bytes + text.count > bytesMax, let oldest = state.order.popFirst() {
       state.bytes -= state.texts.removeValue(forKey: oldest)?.text.readableBytes ?? 0
     }
     state.bytes += text.count
-    state.texts[form] = (node, ByteBuffer(bytes: text))
-    state.order.append(form)
+    state.texts[key] = (node, ByteBuffer(bytes: text))
+    state.order.append(key)
     assert(state.texts.count == state.order.count && state.bytes <= bytesMax)
   }
 }

@@ -29,7 +29,7 @@ final class EventStream {
   private let connection: GatewayConnection
   private let identity: Identity
   private let shared: GatewayLoop
-  /// The hub of the subscription, chosen when it begins.
+  /// The hub of the subscription, chosen when the stream begins to listen.
   private lazy var hub = shared.hubs.hub(
     for: connection.turns, using: shared.hubs.shared, count: 1)
   private var session: Session

@@ -280,7 +280,7 @@ final class GatewayLoop {
   private let others: NamespaceLocals<GatewayLoop>
 
   /// - Parameters:
-  ///   - encoded: the texts that this shares with other protocols on the loop; nil for its own.
+  ///   - encoded: the texts that this shares with other protocols on the loop; nil for those of `home`, or new ones.
   ///   - now: the clock by which turns end.
   ///   - home: the state for the default namespace, with which it shares the turns and the connections; nil if this is
   ///     it.

@@ -31,8 +31,8 @@ struct HTTPAnswer {
   var isPretty = false
   /// Whether the body and its fields have their final coding.
   var isCoded = false
-  /// The code of the error that the response reports; nil without an error, and if the status implies the code.
-  private var code: WireError.Code?
+  /// The code under which the response is counted; nil for the code that its status implies.
+  var code: WireError.Code?
 
   /// Creates a response without a body.
   init(_ status: HTTPResponse.Status = .ok) {
@@ -62,15 +62,15 @@ struct HTTPAnswer {
 
   /// Creates the response for an error of the server.
   static func failure(_ error: WireError) -> HTTPAnswer {
-    var answer = text(of: error)
+    var answer = uncounted(error)
     answer.code = error.code
     return answer
   }
 
-  private static func text(of error: WireError) -> HTTPAnswer {
+  private static func uncounted(_ error: WireError) -> HTTPAnswer {
     switch error.code {
-    // A refusal by the rules has no reason, and gets the words of the original. Another one says why: a user name is
-    // taken, for example.
+    // A refusal by the rules has no reason, and gets the words of the original. A refusal for another reason says why: for
+    // example, that a user name is taken.
     case .permissionDenied where error == .denied: .failure(.unauthorized, "Permission denied")
     case .permissionDenied: .failure(.unauthorized, error.sentence)
     case .unauthenticated: .failure(.unauthorized, error.sentence)
@@ -85,9 +85,10 @@ struct HTTPAnswer {
     }
   }
 
-  /// The code of the error that the response reports; nil without an error.
+  /// The code under which the metrics count the response as an error; nil if they do not.
   ///
-  /// An ETag that does not match is an answer, as for a compare-and-set of the line protocol.
+  /// The response to an ETag that does not match (412) is no error: a compare-and-set of the line protocol that finds
+  /// another value is none either.
   var errorCode: WireError.Code? {
     guard status.code >= 400, status != .preconditionFailed else { return nil }
     if let code { return code }

@@ -32,6 +32,23 @@ extension Responder {
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))
+    answer.code = response.refusal.map { WireError.Code($0) }
     return answer
+  }
+}
+
+extension WireError.Code {
+  /// Creates the code for a refusal of an identity request.
+  fileprivate init(_ refusal: IdentityResponse.Refusal) {
+    switch refusal {
+    case .invalid: self = .invalidData
+    case .unauthenticated: self = .unauthenticated
+    case .denied: self = .permissionDenied
+    case .notFound: self = .notFound
+    case .conflict: self = .conflict
+    case .rateLimited: self = .rateLimited
+    case .tooLarge: self = .tooLarge
+    case .unavailable: self = .unavailable
+    }
   }
 }

@@ -59,7 +59,8 @@ extension Responder {
     guard let reply = operations.read(.get(location, get), as: identity, in: root) else {
       return nil
     }
-    // The task compresses the body, so it must not be encoded here as well.
+    // The body is to be compressed, which the task of the connection does. So it is not encoded here. With If-None-Match
+    // there may be no body.
     if reply.bytes >= Gzip.bodyBytesMin, request.fields[.ifNoneMatch] == nil,
       Responder.acceptsGzip(request.fields)
     {
@@ -84,7 +85,7 @@ extension Responder {
 
   /// Returns the response to a GET with its reply.
   ///
-  /// - Parameter encoded: the texts of the event loop; nil if the caller runs elsewhere.
+  /// - Parameter encoded: the texts of the event loop; nil if the caller runs on another thread.
   private func answer(
     _ reply: Reply, of node: @autoclosure () -> Node, _ get: GetOptions, to request: Parsed,
     _ options: RequestOptions, _ encoded: EncodedNodes? = nil
@@ -139,7 +140,7 @@ extension Responder {
   ///
   /// - Parameters:
   ///   - isEmptyObject: whether no members are an empty object rather than null.
-  ///   - encoded: the texts of the event loop; nil if the caller runs elsewhere.
+  ///   - encoded: the texts of the event loop; nil if the caller runs on another thread.
   /// - Throws: the error of the reply.
   func answer(
     _ reply: Reply, isEmptyObject: Bool = false, _ encoded: EncodedNodes? = nil
@@ -171,7 +172,7 @@ extension Responder {
   ///
   /// - Parameters:
   ///   - bytes: about the bytes of the JSON.
-  ///   - encoded: the texts of the event loop; nil if the caller runs elsewhere.
+  ///   - encoded: the texts of the event loop; nil if the caller runs on another thread.
   func answer(
     _ parts: [LinePieces.Part], bytes: Int, _ encoded: EncodedNodes? = nil
   ) -> HTTPAnswer {

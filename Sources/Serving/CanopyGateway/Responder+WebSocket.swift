@@ -10,8 +10,10 @@ extension Responder {
   static var webSocketNeeded: HTTPAnswer {
     var answer = HTTPAnswer.failure(
       .upgradeRequired,
-      "this address speaks over a WebSocket; open one with the first request of a connection")
+      "this address needs a WebSocket of version 13, opened by the first request of a connection, without a body"
+    )
     answer.fields[.upgrade] = "websocket"
+    if let version = HTTPField.Name("Sec-WebSocket-Version") { answer.fields[version] = "13" }
     return answer
   }
 

@@ -50,6 +50,9 @@ final class RealtimeInput: ConnectionInput {
   func receive(_ frame: WebSocketFrame) -> Item {
     // Otherwise a page could send bytes that a proxy takes for requests.
     guard frame.maskKey != nil else { return .invalid("a client must mask its frames") }
+    guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else {
+      return .invalid("a frame has a bit of an extension, and none is in use")
+    }
     switch frame.opcode {
     case .text:
       guard fragments == nil else { return .invalid("a message began within another one") }

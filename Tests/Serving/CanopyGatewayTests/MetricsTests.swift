@@ -12,6 +12,31 @@ import Testing
 
 /// The metrics of a server.
 @Suite(.timeLimit(.minutes(20))) struct MetricsTests {
+  @Test func `refused requests about accounts are counted by the reason, not by the status`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let base = "/identitytoolkit.googleapis.com/v1/accounts:"
+        let account = #"{"email":"ada@example.org","password":"engine of 1843"}"#
+        for (path, body, status) in [
+          ("signUp?key=1", account, 200), ("signUp?key=1", account, 400),
+          ("signInWithPassword?key=1", #"{"email":"ada@example.org","password":"wrong one"}"#, 400),
+          ("signUp?key=1", #"{"email":"b@example.org","password":"x"}"#, 400),
+          ("unknown?key=1", "{}", 404),
+        ] {
+          let response = try await client.request("POST", base + path, [:], body)
+          #expect(response.status == status, "\(response.text)")
+        }
+        let text = try await client.request("GET", "/metrics").text
+        for code in ["CONFLICT", "UNAUTHENTICATED", "INVALID_DATA", "NOT_FOUND"] {
+          #expect(
+            text.contains("canopy_errors_total{protocol=\"http\",code=\"\(code)\"} 1\n"), "\(code)")
+        }
+      }
+    }
+  }
+
   @Test func `the metrics count the requests of each protocol`() async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -120,6 +120,20 @@ import Testing
     }
   }
 
+  @Test(arguments: [0x40, 0x20, 0x10] as [UInt8])
+  func `a frame with a bit of an extension ends its connection`(bit: UInt8) async throws {
+    try await withRealtime(.socket) { server in
+      let frame = ClientFrame.bytes(ClientFrame.textKind | bit, Array("PING".utf8))
+      let client = try await server.connect()
+      try await client.send(bytes: frame)
+      #expect(try await client.next().contains("a frame has a bit of an extension"))
+      try await client.expect("(close 1002)")
+      let lines = try await server.connectForLines()
+      try await lines.send(bytes: frame)
+      try await lines.expect("(close 1002)")
+    }
+  }
+
   @Test(arguments: [[0x81, 0x01, 0x30], [0x89, 0x00], [0x88, 0x00]] as [[UInt8]])
   func `a frame without a mask ends its connection as an error of the protocol`(
     frame: [UInt8]
