@@ -87,8 +87,8 @@ struct HTTPAnswer {
 
   /// The code under which the metrics count the response as an error; nil if they do not.
   ///
-  /// The response to an ETag that does not match (412) is no error: a compare-and-set of the line protocol that finds
-  /// another value is none either.
+  /// The response to an ETag that does not match (412) is no error, as for a compare-and-set of the line protocol that
+  /// finds another value.
   var errorCode: WireError.Code? {
     guard status.code >= 400, status != .preconditionFailed else { return nil }
     if let code { return code }
