@@ -146,10 +146,10 @@ enum Options {
     result.isExport = try flag("export", options)
     result.wantsETag = try flag("etag", options)
     if result.isShallow, result.isExport || result.wantsETag || result.hasQuery {
-      throw WireError(.badRequest, "shallow goes with no other option")
+      throw WireError(.badRequest, "shallow cannot be used with other options")
     }
     if result.wantsETag, result.hasQuery {
-      throw WireError(.badRequest, "an ETag is of a whole location: it goes with no query")
+      throw WireError(.badRequest, "etag cannot be used with a query")
     }
     return result
   }

@@ -58,6 +58,10 @@ struct HTTPMetrics: Sendable {
           code, Counter(label: "canopy_errors_total", dimensions: labels, factory: registry)
         )
       })
+    registry.describe("canopy_http_requests_total", "HTTP requests by method and status.")
+    registry.describe("canopy_http_request_seconds", "Times to a response, by method.")
+    registry.describe("canopy_http_event_streams_total", "Event streams that have begun.")
+    registry.describe("canopy_errors_total", "Rejected requests by protocol and code.")
   }
 
   /// Counts a request that has been answered.

@@ -78,7 +78,7 @@ extension Responder {
     var get = options.get
     get.wantsETag = request.fields[.ifNoneMatch] != nil || request.wantsETag
     if get.wantsETag, get.hasQuery || get.isShallow {
-      throw WireError(.badRequest, "an ETag is of a whole location; ask for it without a query")
+      throw WireError(.badRequest, "an ETag cannot be used with a query or shallow")
     }
     return get
   }

@@ -13,7 +13,7 @@ extension Responder {
   ) async throws -> Outcome {
     guard !options.get.isShallow, !options.get.isExport, !location.isPriority else {
       throw WireError(
-        .badRequest, "an event stream goes not with shallow, with format=export or with a priority")
+        .badRequest, "an event stream cannot have shallow or format=export, nor be of a priority")
     }
     // The administrator may listen in an order for which there is no index.
     if case .administrator = identity { await operations.prepare(.get(location, options.get)) }

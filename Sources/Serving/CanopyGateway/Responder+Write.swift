@@ -28,7 +28,7 @@ extension Responder {
     _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
   ) async throws -> HTTPAnswer {
     guard !options.get.hasQuery, !options.get.isShallow else {
-      throw WireError(.badRequest, "a write goes with no query and not with shallow")
+      throw WireError(.badRequest, "a write cannot have a query or shallow")
     }
     try check(request, at: location)
     var data = WrittenData()
@@ -107,10 +107,10 @@ extension Responder {
   /// Throws the error of a write that cannot be made.
   private func check(_ request: Parsed, at location: Location) throws(WireError) {
     switch request.method {
-    case .patch where location.isPriority:
+    case .patch where location.isPriority, .post where location.isPriority:
       throw WireError(.invalidPath, "a priority has no children; set it with PUT")
-    case .post where location.isPriority || request.fields[.ifMatch] != nil:
-      throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
+    case .post where request.fields[.ifMatch] != nil:
+      throw WireError(.badRequest, "POST cannot have if-match: it always adds a child")
     default: break
     }
   }

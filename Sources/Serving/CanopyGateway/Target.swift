@@ -81,7 +81,7 @@ struct Target: Equatable {
       }
     }
     guard let text = String(validating: result, as: UTF8.self) else {
-      throw .invalidPath("the address is not UTF-8 where it is decoded; encode it as UTF-8")
+      throw .invalidPath("the address has escapes that are not UTF-8")
     }
     return text
   }

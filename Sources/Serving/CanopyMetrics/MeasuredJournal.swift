@@ -24,6 +24,11 @@ public struct MeasuredJournal<Base: Journal>: Journal {
     batches = Recorder(label: "canopy_batch_commits", factory: registry)
     appends = Timer(label: "canopy_append_seconds", factory: registry)
     checkpoints = Timer(label: "canopy_checkpoint_seconds", factory: registry)
+    registry.describe("canopy_commits_total", "Commits.")
+    registry.describe("canopy_append_failures_total", "Appends to the journal that failed.")
+    registry.describe("canopy_batch_commits", "Commits in a batch.")
+    registry.describe("canopy_append_seconds", "Times of appends to the journal.")
+    registry.describe("canopy_checkpoint_seconds", "Times of checkpoints.")
   }
 
   /// Reads the last checkpoint and the commits since.

@@ -25,6 +25,8 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     var gauges: [Key: GaugeCell] = [:]
     var histograms: [Key: HistogramCell] = [:]
     var collectors: [@Sendable (inout MetricsText) -> Void] = []
+    /// The descriptions of metrics of swift-metrics, by label.
+    var descriptions: [String: String] = [:]
   }
 
   private let state = Mutex(State())
@@ -50,23 +52,33 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     state.withLock { $0.collectors.append(body) }
   }
 
+  /// Describes a metric of swift-metrics, whose interface has no descriptions.
+  ///
+  /// - Parameter help: a sentence in one line.
+  public func describe(_ label: String, _ help: String) {
+    state.withLock { $0.descriptions[label] = help }
+  }
+
   /// The present text of all metrics.
   public var text: String { current.text }
 
   /// All metrics as they are now. O(series).
   public var current: MetricsText {
     var text = MetricsText()
-    let (counters, gauges, histograms, collectors) = state.withLock {
-      ($0.counters, $0.gauges, $0.histograms, $0.collectors)
+    let state = state.withLock { $0 }
+    func help(_ key: Key) -> String { state.descriptions[key.label] ?? "" }
+    for (key, cell) in state.counters {
+      text.add(.counter, key.label, help(key), key.labels, cell.value)
     }
-    for (key, cell) in counters { text.add(.counter, key.label, "", key.labels, cell.value) }
-    for (key, cell) in gauges { text.add(.gauge, key.label, "", key.labels, cell.value) }
-    for (key, cell) in histograms {
+    for (key, cell) in state.gauges {
+      text.add(.gauge, key.label, help(key), key.labels, cell.value)
+    }
+    for (key, cell) in state.histograms {
       text.add(
-        histogram: key.label, "", key.labels, bounds: cell.bounds, counts: cell.values,
+        histogram: key.label, help(key), key.labels, bounds: cell.bounds, counts: cell.values,
         sum: cell.sum)
     }
-    for collector in collectors { collector(&text) }
+    for collector in state.collectors { collector(&text) }
     return text
   }
 

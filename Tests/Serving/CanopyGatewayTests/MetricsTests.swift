@@ -68,6 +68,11 @@ import Testing
           ] {
             #expect(lines.contains(expected), "\(expected)")
           }
+          for line in lines where line.hasPrefix("# TYPE ") {
+            let name = line.split(separator: " ")[2]
+            #expect(
+              lines.contains { $0.hasPrefix("# HELP \(name) ") }, "\(name) has no description")
+          }
         }
         #expect(try await client.request("POST", "/metrics", [:], "").status == 405)
         // A web page of another origin, in a browser on the server's machine.
