@@ -45,9 +45,26 @@ final class LineSocket {
     }
   }
 
-  /// Sends a line, and returns the JSON of a successful reply.
+  /// Sends a line, and returns the JSON of a successful reply. Events before the reply are dropped.
   func success(_ line: String) throws -> JSONValue {
-    guard let reply = request(line) else { throw BenchFailure("no reply to \(line.prefix(60))") }
+    try success(to: line, request(line))
+  }
+
+  /// Sends lines together, and returns when all have successful replies.
+  func successes(_ lines: [String]) throws {
+    guard let last = lines.last else { return }
+    var reply = request(lines.joined(separator: "\n"))
+    for line in lines.dropLast() {
+      _ = try success(to: line, reply)
+      reply = readLine()
+    }
+    _ = try success(to: last, reply)
+  }
+
+  private func success(to line: String, _ first: String?) throws -> JSONValue {
+    var reply = first
+    while reply?.hasPrefix(">") == true { reply = readLine() }
+    guard let reply else { throw BenchFailure("no reply to \(line.prefix(60))") }
     guard reply.hasPrefix("+") else { throw BenchFailure("\(line.prefix(60)): \(reply)") }
     return try JSONValue(json: String(reply.dropFirst()), limits: .none)
   }

@@ -9,14 +9,11 @@ struct RulesCost: ParsableCommand {
       A user, whose writes need the permission of the rules, and the administrator, whose writes do not, make \
       the same updates of stars/<uid> and starCount of a post in one request, one after the other, under \
       callgrind. The difference is the cost of authorization: evaluating the rules, and keeping the tree \
-      from before the write. The command fails if the cost exceeds the bound. Scripts/rules-cost builds \
+      from before the write. The command fails if the cost exceeds the bound. Scripts/instructions builds \
       the required programs.
       """)
 
-  @Option(help: "The canopy to measure, without debug information, which valgrind cannot read.")
-  var program: String
-  @Option(help: "A library to load before it; see Scripts/rules-cost.")
-  var preload: String
+  @OptionGroup var programs: CountedServer.Programs
   @Option(help: "The number of counted updates of each kind.") var requests = 400
   @Option(help: "The number of other posts.") var posts = 200
   @Option(help: "The largest share of authorization in a request, in percent.") var percentMax =
@@ -29,13 +26,9 @@ struct RulesCost: ParsableCommand {
       withExtendedLifetime(signals) {}
     }
     let folder = try Children.makeFolder()
-    let output = folder + "/callgrind.out"
-    let server = try Server(
-      folder: folder + "/data", arguments: ["--threads", "1"],
-      through: [
-        "LD_PRELOAD=\(preload)", "valgrind", "--tool=callgrind", "--instr-atstart=no", "--quiet",
-        "--callgrind-out-file=\(output)", program,
-      ])
+    let counted = try CountedServer(
+      programs, folder: folder + "/data", arguments: ["--threads", "1"])
+    let server = counted.server
     let socket = try LineSocket(port: server.port)
     let uid = try socket.signUp("star").uid
     for i in 0..<posts {
@@ -49,11 +42,11 @@ struct RulesCost: ParsableCommand {
       return "UPDATE /posts/\(post) {\"stars/\(uid)\":\(isOn ? "true" : "null"),"
         + "\"starCount\":\(isOn ? 1 : 0)}"
     }
-    let withRules = try count(updates, socket, server, output)
-    let blog = try count(updates.map { _ in "STAR \(post)" }, socket, server, output)
+    let withRules = try count(updates, socket, counted)
+    let blog = try count(updates.map { _ in "STAR \(post)" }, socket, counted)
     let token = try String(contentsOfFile: folder + "/data/admin-token", encoding: .utf8)
     _ = try socket.success("AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))")
-    let withoutRules = try count(updates, socket, server, output)
+    let withoutRules = try count(updates, socket, counted)
     try server.stop()
 
     let percent = 100 * (withRules - withoutRules) / withRules
@@ -69,33 +62,11 @@ struct RulesCost: ParsableCommand {
 
   /// Returns the number of instructions of the server for one of these requests.
   private func count(
-    _ lines: [String], _ socket: LineSocket, _ server: Server, _ output: String
+    _ lines: [String], _ socket: LineSocket, _ counted: CountedServer
   ) throws -> Double {
     // Work that happens once is not counted.
     for line in lines.prefix(20) { _ = try socket.success(line) }
-    let before = try dumps(output)
-    try control(server, "--instr=on")
-    // Otherwise the counts from before the last stop would be included.
-    try control(server, "--zero")
-    for line in lines { _ = try socket.success(line) }
-    try control(server, "--dump")
-    try control(server, "--instr=off")
-    guard let dump = try dumps(output).subtracting(before).first,
-      let line = try String(contentsOfFile: dump, encoding: .utf8).split(separator: "\n")
-        .first(where: { $0.hasPrefix("totals: ") || $0.hasPrefix("summary: ") }),
-      let total = line.split(separator: " ").last.flatMap({ Double($0) }), total > 0
-    else { throw BenchFailure("callgrind has counted no instructions") }
+    let total = try counted.count { for line in lines { _ = try socket.success(line) } }
     return total / Double(lines.count)
-  }
-
-  private func control(_ server: Server, _ command: String) throws {
-    try ChildProcess.run("/usr/bin/env", ["callgrind_control", command, "\(server.processID)"])
-  }
-
-  private func dumps(_ output: String) throws -> Set<String> {
-    let folder = URL(fileURLWithPath: output).deletingLastPathComponent()
-    let files = try FileManager.default.contentsOfDirectory(atPath: folder.path)
-    return Set(
-      files.filter { $0.hasPrefix("callgrind.out.") }.map { folder.path + "/" + $0 })
   }
 }

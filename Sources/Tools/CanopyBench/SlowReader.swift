@@ -27,7 +27,7 @@ struct SlowReader: ParsableCommand {
     let server = try Server(
       folder: folder, arguments: ["--queued-bytes-max", "\(queuedBytesMax)"])
     let dialect = try FanOutDialect<LineFramer>.values(server, textBytes: bytes)
-    let client = try FanOutClient(dialect, port: server.port, listeners: listeners, window: 1)
+    let client = try FanOutClient(dialect, ports: [server.port], listeners: listeners, window: 1)
     let usage = Usage(processID: server.processID)
     func measure() throws -> (p99: Double, perSecond: Double, peak: Int) {
       usage.resetPeak()

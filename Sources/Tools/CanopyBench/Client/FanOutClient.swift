@@ -38,16 +38,19 @@ final class FanOutClient<Framer: ReplyFramer> {
   /// The number of bytes in a received event.
   let eventBytes: Int
 
-  /// - Parameter window: the number of writes under way.
+  /// - Parameters:
+  ///   - ports: the ports over which the listeners are spread. The publisher uses the first.
+  ///   - window: the number of writes under way.
   init(
-    _ dialect: FanOutDialect<Framer>, port: Int, listeners count: Int, window: Int = 4
+    _ dialect: FanOutDialect<Framer>, ports: [Int], listeners count: Int, window: Int = 4
   ) throws {
+    guard let port = ports.first else { throw BenchFailure("there is no port for listeners") }
     self.dialect = dialect
     self.window = window
     publisher = try Channel(port: port)
     for request in dialect.logIn { try Self.succeed(publisher, request) }
-    listeners = try (0..<count).map { _ in
-      let listener = try Channel<Framer>(port: port, capacity: 8 * 1024)
+    listeners = try (0..<count).map { index in
+      let listener = try Channel<Framer>(port: ports[index % ports.count], capacity: 8 * 1024)
       for request in dialect.subscribe { try Self.succeed(listener, request) }
       return listener
     }

@@ -11,6 +11,8 @@ struct Compare: ParsableCommand {
       """)
 
   @Flag(help: "Run for about two minutes instead of ten.") var quick = false
+  @Flag(help: "Compare nodes on PostgreSQL with Canopy on SQLite and with PostgreSQL.")
+  var postgres = false
   @Option(
     help: "Run only this work; may be repeated. \(Work.names.joined(separator: ", ")).")
   var only: [String] = []
@@ -30,8 +32,11 @@ struct Compare: ParsableCommand {
     for name in only where !Work.names.contains(name) {
       throw ValidationError("\(name) is no work; there are \(Work.names.joined(separator: ", "))")
     }
-    for name in system where !PeerName.allCases.contains(where: { $0.matches(name) }) {
+    for name in system where !PeerName.named.contains(where: { $0.matches(name) }) {
       throw ValidationError("\(name) is no system; there are \(PeerName.list)")
+    }
+    if postgres, !system.isEmpty {
+      throw ValidationError("--postgres chooses the systems, so --system cannot be used with it")
     }
     guard 1...users ~= connections else {
       throw ValidationError("--connections must be 1 to the number of users")
@@ -56,11 +61,7 @@ struct Compare: ParsableCommand {
       plan, connections: connections, listeners: listeners,
       seed: seed == 0 ? UInt64.random(in: 1...UInt64.max >> 16) : seed,
       data: DataSet(posts: posts, users: users),
-      works: Set(only.isEmpty ? Work.names : only),
-      systems: Set(
-        PeerName.allCases.filter { name in
-          system.isEmpty || system.contains(where: name.matches)
-        }))
+      works: Set(only.isEmpty ? postgres ? Work.postgres : Work.names : only), systems: systems)
     try comparison.run()
     var report = comparison.report
     let elapsed = Double(monotonicNanoseconds() - started) / 1e9
@@ -77,6 +78,12 @@ struct Compare: ParsableCommand {
     if !report.failures.isEmpty { throw ExitCode(1) }
   }
 
+  private var systems: Set<PeerName> {
+    if postgres { return [.canopy, .canopyOnPostgres, .postgres] }
+    return Set(
+      PeerName.named.filter { name in system.isEmpty || system.contains(where: name.matches) })
+  }
+
   /// Raises the limit on open files: a thousand listeners need two thousand.
   private func raiseFileLimit() {
     var limit = rlimit()
@@ -87,7 +94,9 @@ struct Compare: ParsableCommand {
 }
 
 extension PeerName {
-  fileprivate static let list = allCases.map { $0.rawValue.lowercased() }.joined(separator: ", ")
+  /// The systems that `--system` can name.
+  fileprivate static let named = allCases.filter { $0 != .canopyOnPostgres }
+  fileprivate static let list = named.map { $0.rawValue.lowercased() }.joined(separator: ", ")
 
   fileprivate func matches(_ name: String) -> Bool {
     rawValue.lowercased() == name.lowercased()

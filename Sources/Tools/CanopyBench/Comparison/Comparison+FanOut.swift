@@ -6,12 +6,13 @@ extension Comparison {
   func measureFanOut(_ peers: [any Peer]) throws {
     guard let canopy = peers.lazy.compactMap({ $0 as? CanopyPeer }).first else { return }
     let client = try FanOutClient(
-      try canopy.fanOut(textBytes: 300), port: canopy.server.port, listeners: listeners)
+      try canopy.fanOut(textBytes: 300), ports: [canopy.server.port], listeners: listeners)
     let sockets = try FanOutClient(
-      try canopy.fanOutOverWebSockets(textBytes: 300), port: canopy.httpPort, listeners: listeners)
+      try canopy.fanOutOverWebSockets(textBytes: 300), ports: [canopy.httpPort],
+      listeners: listeners)
     let redis = try peers.lazy.compactMap { $0 as? RedisPeer }.first.map { peer in
       let dialect = RedisPeer.fanOut(textBytes: client.eventBytes - 2)
-      return (peer, try FanOutClient(dialect, port: peer.port, listeners: listeners))
+      return (peer, try FanOutClient(dialect, ports: [peer.port], listeners: listeners))
     }
     var samples: [PeerName: [Sample]] = [:]
     var socketSamples: [Sample] = []

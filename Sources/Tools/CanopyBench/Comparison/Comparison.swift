@@ -52,13 +52,14 @@ final class Comparison {
 
   func run() throws {
     let wanted = Work.all.filter { works.contains($0.name) }
-    if !works.isDisjoint(with: Work.all.map(\.name) + ["memory", "fan-out"] + Work.web) {
+    if !works.isDisjoint(with: Work.all.map(\.name) + ["memory", "fan-out", "nodes"] + Work.web) {
       let peers = try startPeers(forPing: works.contains("ping"))
       for work in wanted { try measure(work, peers) }
       if works.contains("fan-out") { try attempt("fan-out") { try measureFanOut(peers) } }
       if !works.isDisjoint(with: Work.web) { try attempt("HTTP") { try measureWeb(peers) } }
+      if works.contains("nodes") { try attempt("nodes") { try measureNodes(peers) } }
       for peer in peers { try peer.stop() }
-      if systems.contains(.canopy) { try verify(folder + "/canopy") }
+      for case let peer as CanopyPeer in peers { try verify(peer.folderAtEnd) }
     }
     if works.contains("start-up") || works.contains("scale") {
       try attempt("many posts") { try measureManyPosts() }
@@ -98,6 +99,15 @@ extension Comparison {
       memory[.canopy] = peer.usage.residentBytes() - empty
       peers.append(peer)
     }
+    if let folders, systems.contains(.canopyOnPostgres) {
+      say("Canopy on PostgreSQL: loading")
+      let moved = folder + "/canopy-on-postgres"
+      try folders.make(moved, holding: data)
+      let peer = try CanopyPeer(
+        data, folder: moved, tokens: folders.tokens,
+        movedTo: try PostgresServer(folder: folder + "/postgres-of-canopy"))
+      peers.append(peer)
+    }
     if systems.contains(.redis), !works.isSubset(of: Work.web) {
       say("Redis: loading")
       let peer = try RedisPeer(data, folder: folder + "/redis")
@@ -109,7 +119,7 @@ extension Comparison {
       peers.append(peer)
     }
     if works.contains("memory") { findMemory() }
-    if systems.contains(.postgres), !works.isSubset(of: ["memory", "fan-out"] + Work.web) {
+    if systems.contains(.postgres), !works.isSubset(of: ["memory", "fan-out", "nodes"] + Work.web) {
       say("PostgreSQL: loading")
       let peer = try PostgresPeer(data, folder: folder + "/postgres")
       try peer.load()
@@ -132,7 +142,7 @@ extension Comparison {
 
   fileprivate func measure(_ work: Work, _ peers: [any Peer]) throws {
     let peers = peers.filter { peer in
-      peer.name == .canopy || work.goals.contains { $0.peer == peer.name }
+      peer is CanopyPeer || work.goals.contains { $0.peer == peer.name }
     }
     let before = try peers.map { try $0.totals() }
     var samples: [PeerName: [Sample]] = [:]
@@ -160,6 +170,7 @@ extension Comparison {
     for goal in work.goals {
       find(work.title, "operations per second", goal.peer, .atLeast(goal.ratio))
     }
+    findOnPostgres(work.title)
   }
 
   /// Checks that the data have grown by exactly the acknowledged writes.
@@ -203,6 +214,21 @@ extension Comparison {
       Report.Finding(
         work: work, measure: measure, canopy: canopy, against: peer.rawValue, other: other,
         goal: goal))
+  }
+
+  /// Compares the rate of a node on PostgreSQL with Canopy on a folder, and with PostgreSQL doing the work itself.
+  private func findOnPostgres(_ work: String) {
+    func rate(_ name: PeerName) -> Double? {
+      report.rows.last { $0.work == work && $0.system == name }?.perSecond
+    }
+    guard let node = rate(.canopyOnPostgres) else { return }
+    for name in [PeerName.canopy, .postgres] {
+      guard let other = rate(name) else { continue }
+      report.findings.append(
+        Report.Finding(
+          work: "\(work), a node on PostgreSQL", measure: "operations per second", canopy: node,
+          against: name == .canopy ? "Canopy on SQLite" : name.rawValue, other: other, goal: nil))
+    }
   }
 
   /// Compares the rate of Canopy at a work with its own at another.

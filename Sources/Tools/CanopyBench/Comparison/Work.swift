@@ -27,10 +27,13 @@ struct Work {
   ]
 
   /// The names of the works with a measurement of their own.
-  static let others = ["fan-out", "memory", "start-up", "scale"] + web
+  static let others = ["fan-out", "memory", "start-up", "scale", "nodes"] + web
 
   /// The names of the measurements of the HTTP port.
   static let web = ["rest-get", "set"]
+
+  /// The names of the measurements with a journal in PostgreSQL.
+  static let postgres = ["post", "star-one", "star-all", "show", "top", "mixed", "nodes"]
 
   static var names: [String] { all.map(\.name) + others }
 }

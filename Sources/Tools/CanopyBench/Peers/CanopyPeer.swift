@@ -1,10 +1,15 @@
 import CanopyTree
 import Foundation
 
-/// Canopy as a peer, on a data folder.
+/// Canopy as a peer: on a data folder, or as nodes on a PostgreSQL server.
 final class CanopyPeer: Peer {
-  let name = PeerName.canopy
+  let name: PeerName
+  /// The server, or the first node.
   let server: Server
+  /// The other nodes.
+  private(set) var nodes: [Server] = []
+  /// The server with the journal; nil if it is in the folder.
+  let postgres: PostgresServer?
   private let data: DataSet
   private let tokens: [String]
   /// The port of HTTP.
@@ -12,25 +17,62 @@ final class CanopyPeer: Peer {
   private let dialect: LineDialect
   private var client: LoadClient<LineDialect>?
 
-  var usage: Usage { Usage(processID: server.processID) }
+  var usage: Usage {
+    Usage(
+      processID: server.processID,
+      others: nodes.map { Usage(processID: $0.processID) } + (postgres.map { [$0.usage] } ?? []))
+  }
 
-  init(_ data: DataSet, folder: String, tokens: [String]) throws {
+  /// Starts a server on a data folder.
+  ///
+  /// - Parameter postgres: a server to which the data of the folder are moved first. A node on it then takes the place
+  ///   of a server on the folder.
+  init(
+    _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil
+  ) throws {
     self.data = data
     self.tokens = tokens
+    self.postgres = postgres
+    name = postgres == nil ? .canopy : .canopyOnPostgres
     dialect = LineDialect(data)
-    // As for the other systems, no checkpoint happens during a round.
-    server = try Server(
-      folder: folder,
-      arguments: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"], hasHTTP: true)
+    if let postgres {
+      let outcome = try Server.run(["migrate", "--from", folder, "--to", postgres.url])
+      guard outcome.status == 0 else { throw BenchFailure("canopy migrate: \(outcome.output)") }
+    }
+    server = try CanopyPeer.start(postgres == nil ? folder : folder + "-node", postgres)
     guard let port = server.httpPort else { throw BenchFailure("Canopy has no port for HTTP") }
     httpPort = port
   }
 
+  private static func start(_ folder: String, _ postgres: PostgresServer?) throws -> Server {
+    // As for the other systems, no checkpoint happens during a round.
+    let arguments = ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
+    return try Server(
+      folder: folder, arguments: arguments + (postgres.map { ["--postgres", $0.url] } ?? []),
+      hasHTTP: true)
+  }
+
+  /// Starts another node on the PostgreSQL server.
+  func addNode() throws {
+    guard let postgres else { throw BenchFailure("a data folder has one server only") }
+    nodes.append(try CanopyPeer.start(server.folder + "-\(nodes.count + 2)", postgres))
+  }
+
+  /// Whether this is a node of a PostgreSQL server.
+  var isNode: Bool { postgres != nil }
+  /// The server or all nodes.
+  var servers: [Server] { [server] + nodes }
+
   func connect(_ connections: Int) throws {
-    client = try LoadClient(
+    client = try load(connections, on: [server])
+  }
+
+  /// Opens a logged-in connection for each of the first users, and spreads them over servers.
+  func load(_ connections: Int, on servers: [Server]) throws -> LoadClient<LineDialect> {
+    try LoadClient(
       dialect,
-      tokens.prefix(connections).map { token in
-        let channel = try Channel<LineFramer>(port: server.port)
+      tokens.prefix(connections).enumerated().map { index, token in
+        let channel = try Channel<LineFramer>(port: servers[index % servers.count].port)
         let reply = try channel.exchange(Array("AUTH \(token)\n".utf8))
         guard !reply.frame.isError else { throw BenchFailure("AUTH: \(reply.text)") }
         return channel
@@ -92,8 +134,15 @@ final class CanopyPeer: Peer {
 
   func stop() throws {
     client = nil
-    try server.stop()
+    for server in servers { try server.stop() }
+    guard let postgres else { return }
+    defer { postgres.stop() }
+    let outcome = try Server.run(["migrate", "--from", postgres.url, "--to", folderAtEnd])
+    guard outcome.status == 0 else { throw BenchFailure("canopy migrate: \(outcome.output)") }
   }
+
+  /// The folder with the data, after `stop`.
+  var folderAtEnd: String { isNode ? server.folder + "-end" : server.folder }
 }
 
 /// The data folders for Canopy, with accounts for the connected users.

@@ -17,6 +17,8 @@ protocol Peer: AnyObject {
 
 enum PeerName: String, CaseIterable, Codable {
   case canopy = "Canopy"
+  /// A node of Canopy whose journal is in PostgreSQL.
+  case canopyOnPostgres = "Canopy on PostgreSQL"
   case redis = "Redis"
   case postgres = "PostgreSQL"
   case echo = "echo"

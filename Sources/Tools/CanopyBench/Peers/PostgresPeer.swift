@@ -1,65 +1,21 @@
-import Foundation
-
-/// PostgreSQL as a peer, on a data folder of its own. A commit is on the disk before its reply.
+/// PostgreSQL as a peer: the blog as tables and functions.
 final class PostgresPeer: Peer {
-  static let folderOfPrograms = "/usr/lib/postgresql/15/bin"
-
   let name = PeerName.postgres
   private let data: DataSet
-  private let port: Int
-  private let process: ChildProcess
-  private let user: String
+  private let server: PostgresServer
   private var client: LoadClient<PostgresDialect>?
 
-  var usage: Usage { Usage(processID: process.processID, hasChildren: true) }
+  var usage: Usage { server.usage }
 
   init(_ data: DataSet, folder: String) throws {
     self.data = data
-    port = try freePort()
-    // PostgreSQL refuses to run as root; Debian's package has created a user for it.
-    let isRoot = getuid() == 0
-    user = isRoot ? "postgres" : NSUserName()
-    let programs = Self.folderOfPrograms
-    try FileManager.default.createDirectory(
-      atPath: folder, withIntermediateDirectories: true,
-      attributes: [.posixPermissions: 0o700])
-    if isRoot {
-      try FileManager.default.setAttributes([.ownerAccountName: user], ofItemAtPath: folder)
-    }
-    func command(_ words: [String]) -> (String, [String]) {
-      isRoot
-        ? (
-          "/usr/bin/setpriv",
-          ["--reuid=postgres", "--regid=postgres", "--init-groups", "--"] + words
-        ) : (words[0], Array(words.dropFirst()))
-    }
-    let (initialize, options) = command([
-      "\(programs)/initdb", "-D", folder, "-U", user, "--auth=trust", "--encoding=UTF8",
-      "--locale=C",
-    ])
-    try ChildProcess.run(initialize, options)
-    let settings = [
-      "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "100",
-      // The defaults are durable. There is memory for all data, and no checkpoint happens during a round.
-      "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB",
-      "max_wal_size": "8GB", "checkpoint_timeout": "30min", "jit": "off",
-      "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
-      // Some plans are created once, while their table is still empty. They must suit full tables.
-      "enable_seqscan": "off",
-    ]
-    let (serve, arguments) = command(
-      ["\(programs)/postgres", "-D", folder, "-p", "\(port)"]
-        + settings.flatMap { ["-c", "\($0)=\($1)"] })
-    // SIGQUIT ends it at once, with its processes.
-    process = try ChildProcess(serve, arguments, log: folder + ".log", endedBy: SIGQUIT)
-    _ = try process.waitUntilReady { try open() }
-  }
-
-  private func open() throws -> Channel<PostgresFramer> {
-    let channel = try Channel<PostgresFramer>(port: port)
-    let message = PostgresMessages.startup(user: user, database: "postgres")
-    try check(channel.exchange(message), "starting a session")
-    return channel
+    server = try PostgresServer(
+      folder: folder,
+      settings: [
+        "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
+        // Some plans are created once, while their table is still empty. They must suit full tables.
+        "enable_seqscan": "off",
+      ])
   }
 
   private func check(_ reply: Channel<PostgresFramer>.Reply, _ what: String) throws {
@@ -70,7 +26,7 @@ final class PostgresPeer: Peer {
 
   /// Creates the tables, fills them with COPY, and then creates the indexes, which is faster in this order.
   func load() throws {
-    let channel = try open()
+    let channel = try server.open()
     try query(channel, PostgresDialect.schema)
     try copy(channel, to: "posts")
     try copy(channel, to: "user_posts")
@@ -105,7 +61,7 @@ final class PostgresPeer: Peer {
     client = try LoadClient(
       PostgresDialect(data),
       (0..<connections).map { _ in
-        let channel = try open()
+        let channel = try server.open()
         try check(
           channel.exchange(PostgresMessages.prepare(PostgresDialect.statements)), "preparing")
         return channel
@@ -118,7 +74,7 @@ final class PostgresPeer: Peer {
   }
 
   func totals() throws -> Totals? {
-    let channel = try open()
+    let channel = try server.open()
     let post = Mix.popularPost + 1
     return Totals(
       posts: try number(channel, "SELECT count(*) FROM posts"),
@@ -140,6 +96,6 @@ final class PostgresPeer: Peer {
 
   func stop() {
     client = nil
-    process.stop(SIGQUIT)
+    server.stop()
   }
 }

@@ -5,6 +5,8 @@ struct Usage {
   let processID: Int32
   /// Whether the server has many processes. PostgreSQL has one for each connection.
   var hasChildren = false
+  /// The other servers that work for this one.
+  var others: [Usage] = []
 
   private var processIDs: [Int32] {
     guard hasChildren else { return [processID] }
@@ -24,21 +26,24 @@ struct Usage {
       let fields = text[name...].split(separator: " ").dropFirst()
       ticks += fields.dropFirst(11).prefix(2).reduce(0) { $0 + (Int($1) ?? 0) }
     }
-    guard ticks > 0 else { return 0 }
-    return Double(ticks) / Double(sysconf(Int32(_SC_CLK_TCK)))
+    let seconds = Double(ticks) / Double(sysconf(Int32(_SC_CLK_TCK)))
+    return try others.reduce(seconds) { $0 + (try $1.cpuSeconds()) }
   }
 
   /// Sets the peak of memory to the memory in use now.
   func resetPeak() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs")
+    for other in others { other.resetPeak() }
   }
 
   /// The peak of memory since `resetPeak`. For many processes it is the sum of their proportional shares now: shared
   /// memory must count once, and the system keeps no peak of the shares.
   func peakBytes() -> Int {
-    hasChildren
+    let bytes =
+      hasChildren
       ? processIDs.reduce(0) { $0 + field("Pss", of: "/proc/\($1)/smaps_rollup") }
       : field("VmHWM", of: "/proc/\(processID)/status")
+    return others.reduce(bytes) { $0 + $1.peakBytes() }
   }
 
   func residentBytes() -> Int {

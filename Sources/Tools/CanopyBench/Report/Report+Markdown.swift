@@ -13,6 +13,10 @@ extension Report {
     for finding in findings { text += finding.markdown + "\n" }
     text += "\n" + Row.markdownHead
     for row in rows { text += row.markdown + "\n" }
+    if !costs.isEmpty {
+      text += "\n| cost of | CPU µs |\n|---|---:|\n"
+      for cost in costs { text += cost.markdown + "\n" }
+    }
     return text
   }
 }
@@ -21,10 +25,14 @@ extension Report.Finding {
   var markdown: String {
     let cells = [
       work, measure, shortText(canopy), against, shortText(other), String(format: "%.2f", ratio),
-      goal.markdown, isMet ? "met" : "**missed**",
+      goal?.markdown ?? "", goal == nil ? "" : isMet ? "met" : "**missed**",
     ]
     return "| " + cells.joined(separator: " | ") + " |"
   }
+}
+
+extension Report.Cost {
+  var markdown: String { "| \(what) | \(shortText(microseconds)) |" }
 }
 
 extension Report.Goal {

@@ -32,9 +32,10 @@ struct Report: Codable {
     var canopy: Double
     var against: String
     var other: Double
-    var goal: Goal
+    /// The goal of the ratio; nil if there is none.
+    var goal: Goal?
     var ratio: Double { other > 0 ? canopy / other : 0 }
-    var isMet: Bool { goal.isMet(by: ratio) }
+    var isMet: Bool { goal?.isMet(by: ratio) ?? true }
 
     private enum CodingKeys: String, CodingKey {
       case work, measure, canopy, against, other, goal
@@ -54,10 +55,18 @@ struct Report: Codable {
     }
   }
 
+  /// The cost of one thing, such as a commit or an event.
+  struct Cost: Codable {
+    var what: String
+    /// The microseconds of CPU.
+    var microseconds: Double
+  }
+
   /// The conditions of the run: machine, programs, sizes.
   var setting: [String]
   var rows: [Row] = []
   var findings: [Finding] = []
+  var costs: [Cost] = []
   /// The wrong replies and errors. If there is one, the other results are not valid.
   var failures: [String] = []
 }
