@@ -25,7 +25,7 @@ extension Comparison {
     for (title, mix) in Self.worksOfNodes {
       for (place, client) in placements {
         let samples = try (0..<plan.rounds).map { _ in
-          try client.run(round(mix), usage: canopy.usage.cpuSeconds)
+          try measure(canopy) { try client.run(round(mix), usage: canopy.usage.cpuSeconds) }
         }
         report("\(title), \(place)", samples)
         let posts = samples.reduce(0) { $0 + $1.posts }
@@ -49,6 +49,14 @@ extension Comparison {
     Round(
       mix: mix, warmUpSeconds: plan.warmUpSeconds, seconds: plan.seconds, posts: data.posts,
       seed: nextSeed())
+  }
+
+  /// Adds the peak of the memory of all processes to a sample.
+  private func measure(_ canopy: CanopyPeer, _ run: () throws -> Sample) throws -> Sample {
+    canopy.usage.resetPeak()
+    var sample = try run()
+    sample.peakBytes = canopy.usage.peakBytes()
+    return sample
   }
 
   private func report(_ title: String, unit: String? = nil, _ samples: [Sample]) {
@@ -109,8 +117,11 @@ extension Comparison {
         try .values(canopy.server, textBytes: 300), ports: servers.map(\.port),
         listeners: listeners)
       let samples = try (0..<plan.rounds).map { _ in
-        try client.run(
-          warmUpSeconds: plan.warmUpSeconds, seconds: plan.seconds, usage: canopy.usage.cpuSeconds)
+        try measure(canopy) {
+          try client.run(
+            warmUpSeconds: plan.warmUpSeconds, seconds: plan.seconds,
+            usage: canopy.usage.cpuSeconds)
+        }
       }
       report("\(name) of \(place)", unit: "events", samples)
     }
