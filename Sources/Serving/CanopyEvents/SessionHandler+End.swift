@@ -75,6 +75,18 @@ extension SessionHandler {
     }
   }
 
+  /// Whether the connection is lost, and no change of it is without an outcome: neither a request nor an on-disconnect
+  /// write.
+  package final var hasNoChanges: Bool {
+    session.isLost && carryOutsUnderWay == 0 && !session.hasUnfinishedChanges
+  }
+
+  /// Notes that on-disconnect writes have an outcome.
+  final func endCarryOut() {
+    carryOutsUnderWay -= 1
+    if hasNoChanges { endChanges() }
+  }
+
   /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
   final func end(_ reason: WireError) {
     guard let context, session.abandon() else { return }

@@ -48,6 +48,8 @@ open class SessionHandler {
   final var isFlushing = false
   /// Whether an action is being performed.
   private final var isPerforming = false
+  /// The number of calls that make on-disconnect writes and have no outcome.
+  final var carryOutsUnderWay = 0
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {
@@ -233,6 +235,7 @@ open class SessionHandler {
     if completion.closes { keptInput.drop() }
     if completion.identity != nil { watchIdentity() }
     scheduled.advances = true
+    if hasNoChanges { endChanges() }
   }
 
   /// Makes a namespace that of the requests that follow. The connection has no subscriptions and no other requests.
@@ -243,6 +246,9 @@ open class SessionHandler {
 
   /// Ends the use of the namespace, after the connection has ended.
   open func leaveNamespace() {}
+
+  /// Notes that the connection is lost, and all of its changes have an outcome. May be called more than once.
+  open func endChanges() {}
 
   /// Has the subscriptions authorized again when the login of the user expires, if any rests on it.
   open func watchIdentity() {
@@ -286,6 +292,7 @@ open class SessionHandler {
     // Its memory is no longer charged.
     keptInput.drop()
     client.share?.leave(holding: session.ledger.requests)
+    if hasNoChanges { endChanges() }
     context.fireChannelInactive()
   }
 
@@ -372,11 +379,12 @@ open class SessionHandler {
       case .release(let login): operations.sessions.remove(login)
       case .carryOut(let armed, let identity):
         let loop = context.eventLoop
+        let handler = NIOLoopBound(self, eventLoop: loop)
+        carryOutsUnderWay += 1
         operations.carryOut(
-          armed, as: identity, from: client.address, turns: client.turns
-        ) { body in
-          loop.scheduleTask(in: .seconds(1)) { body() }
-        }
+          armed, as: identity, from: client.address, turns: client.turns,
+          retry: { body in loop.scheduleTask(in: .seconds(1)) { body() } },
+          completion: { loop.execute { handler.value.endCarryOut() } })
       case .close: close(context)
       }
     }

@@ -179,7 +179,11 @@ struct GatewayChannel: ServerChildChannel {
           origin: head.headers["Origin"].first, site: head.headers["Sec-Fetch-Site"].first,
           host: head.headers["Host"].first)
         if isForeign { return channel.eventLoop.makeSucceededFuture(nil) }
-        return leaseNamespace(of: head, on: channel.eventLoop, first)
+        let earlier = (try? Target(head.uri))?["ls"]
+        let loop = channel.eventLoop
+        return sockets.endEarlier(session: earlier, on: loop).assumeIsolated().flatMap {
+          leaseNamespace(of: head, on: loop, first)
+        }.nonisolated()
       case .line:
         let isAllowed = sockets.mayOpenLine(
           origin: head.headers["Origin"].first, host: head.headers["Host"].first)

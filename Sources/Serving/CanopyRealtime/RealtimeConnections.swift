@@ -4,7 +4,6 @@ public import CanopySession
 internal import CanopyTree
 public import NIOCore
 internal import NIOWebSocket
-internal import Synchronization
 
 // CanopyRealtime owns connections over WebSockets: the realtime protocol of official clients, and the line protocol
 // for web pages. It translates; requests are carried out by CanopySession, and events are delivered by CanopyEvents.
@@ -38,6 +37,7 @@ public final class RealtimeConnections: Sendable {
   private let configuration: Configuration
   private let loops: LoopLocals<NIOLoopBoundBox<RealtimeLoop>>
   private let lines: LineConnections
+  let sessions = RealtimeSessions()
   /// The texts of large branches that the protocols on an event loop share.
   package let encoded: LoopLocals<EncodedNodes>
 
@@ -48,12 +48,11 @@ public final class RealtimeConnections: Sendable {
     let encoded = LoopLocals { EncodedNodes(loop: $0) }
     self.encoded = encoded
     lines = LineConnections(operations, encoded: encoded)
-    let loopCount = LoopCount()
+    let sessions = sessions
     loops = LoopLocals { loop in
       .makeBoxSendingValue(
         RealtimeLoop(
-          operations, configuration, loop: loop, number: loopCount.next(),
-          encoded: encoded.value(of: loop)),
+          operations, configuration, sessions, loop: loop, encoded: encoded.value(of: loop)),
         eventLoop: loop)
     }
   }
@@ -84,6 +83,22 @@ public final class RealtimeConnections: Sendable {
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
       namespace: namespace)
     try channel.pipeline.syncOperations.addHandler(handler)
+  }
+
+  /// Ends the earlier connection of a client that connects again. Ask for it before the upgrade.
+  ///
+  /// - Parameters:
+  ///   - session: the ID of the earlier connection, from its first message; nil if the client names none.
+  ///   - loop: the event loop of the new connection.
+  /// - Returns: succeeds when the requests of the earlier connection that had begun and its on-disconnect writes have an
+  ///   outcome, at the latest after five seconds. The others are dropped.
+  public func endEarlier(
+    session: String?, on loop: any EventLoop
+  ) -> EventLoopFuture<Void> {
+    guard let id = session.flatMap({ RealtimeSessionID($0) }) else {
+      return loop.makeSucceededVoidFuture()
+    }
+    return sessions.end(id, on: loop)
   }
 
   /// Adds the handlers of the line protocol: each message of the client is a line, and each line of the server a
@@ -211,11 +226,4 @@ public final class RealtimeConnections: Sendable {
     else { return "localhost" }
     return ip.utf8.contains(UInt8(ascii: ":")) ? "[\(ip)]:\(port)" : "\(ip):\(port)"
   }
-}
-
-/// Counts the event loops.
-private final class LoopCount: Sendable {
-  private let count = Atomic(0)
-
-  func next() -> Int { count.add(1, ordering: .relaxed).newValue }
 }

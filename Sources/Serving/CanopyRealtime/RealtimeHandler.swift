@@ -33,6 +33,10 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private var closeCode: UInt16 = 1000
   /// The login whose end is announced to the client.
   private var watched: UserSession?
+  /// Identifies the connection; nil before it is active.
+  private var id: RealtimeSessionID?
+  /// The calls that wait for the end of all changes.
+  private var replacements: [() -> Void] = []
 
   init(
     shared: RealtimeLoop, output: RawOutput, host: String, namespace: NamespaceLease?
@@ -53,12 +57,30 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// Sends the first message.
   override func activate(_ context: ChannelHandlerContext) {
     super.activate(context)
+    let id = shared.makeSessionID()
+    self.id = id
+    shared.sessions.add(self, id, on: context.eventLoop)
     append { [host, shared] output in
       ServerMessage.handshake(
-        milliseconds: shared.operations.now(), host: host,
-        session: shared.nextSessionID(), to: &output)
+        milliseconds: shared.operations.now(), host: host, session: id.text, to: &output)
     }
     flush(context)
+  }
+
+  /// Closes the connection at once, because its client has connected again, and drops the requests that have not begun.
+  ///
+  /// - Parameter completion: called when all changes of the connection have an outcome: its requests that are under way
+  ///   and its on-disconnect writes.
+  func replace(_ completion: @escaping () -> Void) {
+    replacements.append(completion)
+    context?.cutOff()
+    if hasNoChanges { endChanges() }
+  }
+
+  override func endChanges() {
+    if let id = id.take() { shared.sessions.remove(id) }
+    for completion in replacements { completion() }
+    replacements = []
   }
 
   // MARK: Input

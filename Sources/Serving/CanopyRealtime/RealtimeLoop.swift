@@ -5,9 +5,9 @@ internal import NIOCore
 /// The state that the realtime connections of one event loop share. Use it on that loop only.
 final class RealtimeLoop: LoopServices {
   let configuration: RealtimeConnections.Configuration
-  private let number: Int
-  private let startedAt: Int64
-  private var connections = 0
+  /// The connections of all loops.
+  let sessions: RealtimeSessions
+  private var random = SystemRandomNumberGenerator()
   /// The state for the default namespace; nil if this is it.
   private let home: RealtimeLoop?
   /// The state for the other namespaces.
@@ -15,11 +15,10 @@ final class RealtimeLoop: LoopServices {
 
   init(
     _ operations: Operations, _ configuration: RealtimeConnections.Configuration,
-    loop: any EventLoop, number: Int, encoded: EncodedNodes
+    _ sessions: RealtimeSessions, loop: any EventLoop, encoded: EncodedNodes
   ) {
     self.configuration = configuration
-    self.number = number
-    startedAt = operations.now()
+    self.sessions = sessions
     home = nil
     others = NamespaceLocals(loop: loop)
     super.init(
@@ -28,8 +27,7 @@ final class RealtimeLoop: LoopServices {
 
   private init(_ operations: Operations, of home: RealtimeLoop) {
     configuration = home.configuration
-    number = home.number
-    startedAt = home.startedAt
+    sessions = home.sessions
     self.home = home
     others = NamespaceLocals(loop: home.loop)
     super.init(operations, sharing: home)
@@ -43,11 +41,6 @@ final class RealtimeLoop: LoopServices {
     return others.value(of: operations) { RealtimeLoop(operations, of: self) }
   }
 
-  /// Returns a text that identifies a connection. It is not a secret: clients show it to people who look for a
-  /// connection in a log.
-  func nextSessionID() -> String {
-    if let home { return home.nextSessionID() }
-    connections += 1
-    return "\(startedAt)-\(number)-\(connections)"
-  }
+  /// Returns the ID of a new connection.
+  func makeSessionID() -> RealtimeSessionID { RealtimeSessionID(using: &random) }
 }

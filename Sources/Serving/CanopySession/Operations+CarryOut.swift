@@ -20,9 +20,10 @@ extension Operations {
   ///   - identity: the last user of the connection.
   ///   - address: the address of the client.
   ///   - turns: the connection and its network, as for its other writes.
+  ///   - completion: called once when the first try has an outcome, on any thread.
   public func carryOut(
     _ armed: [ArmedWrite], as identity: Identity, from address: String, turns: TurnGroup? = nil,
-    retry: @escaping Retry
+    retry: @escaping Retry, completion: @escaping @Sendable () -> Void = {}
   ) {
     // The administrator has no policy, which would find a login that has been revoked.
     var writes: [ArmedWrite] = []
@@ -31,15 +32,19 @@ extension Operations {
       if write.login?.isRevoked == true { revoked.append(write) } else { writes.append(write) }
     }
     drop(revoked)
-    guard !writes.isEmpty else { return }
+    guard !writes.isEmpty else { return completion() }
     let charge = memory.charge(writes.reduce(0) { $0 + $1.memoryBytes })
     let owner = identity.owner(at: address, turns)
     let ended = EndedWrites(writes: writes, owner: owner, charge: charge)
-    carryOut(ended, isRetry: false, retry)
+    carryOut(ended, isRetry: false, retry, completion: completion)
   }
 
-  private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
+  private func carryOut(
+    _ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry,
+    completion: @escaping @Sendable () -> Void = {}
+  ) {
     submit(ended) { [self] outcome in
+      defer { completion() }
       if !outcome.denied.isEmpty {
         let dropped = DroppedWrite.denied(in: outcome, of: ended.writes)
         Task { await drop(dropped) }

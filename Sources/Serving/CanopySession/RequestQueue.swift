@@ -33,6 +33,8 @@ struct RequestQueue {
     var reply: Reply?
     /// The bytes charged for the request until it is answered.
     let bytes: Int
+    /// Whether the request may change data or the state of the connection.
+    let mayChange: Bool
   }
 
   /// A request, or the error for input that is not a request.
@@ -61,6 +63,9 @@ struct RequestQueue {
 
   /// The number of requests that are under way.
   var underWay: Int { underWayCount }
+
+  /// Whether a request is under way that may change data or the state of the connection. O(requests).
+  var hasUnfinishedChanges: Bool { running.contains { $0.reply == nil && $0.mayChange } }
 
   /// Appends the next request of the connection.
   ///
@@ -106,7 +111,7 @@ struct RequestQueue {
         return .atOnce(next.request)
       }
       if next.order == .exclusive { exclusiveIsUnderWay = true }
-      running.append(Running(bytes: next.bytes))
+      running.append(Running(bytes: next.bytes, mayChange: request.mayChange))
       underWayCount += 1
       return .underWay(request, firstSlot + running.count - 1)
     }
@@ -118,7 +123,7 @@ struct RequestQueue {
   /// - Parameter bytes: the bytes to charge until then.
   mutating func postpone(bytes: Int) -> Slot {
     assert(running.isEmpty)
-    running.append(Running(bytes: bytes))
+    running.append(Running(bytes: bytes, mayChange: false))
     requestBytes += bytes
     underWayCount += 1
     exclusiveIsUnderWay = true
@@ -160,5 +165,15 @@ struct RequestQueue {
     requestBytes -= waitingBytes
     waitingBytes = 0
     waiting.removeAll()
+  }
+}
+
+extension Request {
+  /// Whether the request may change data or the state of its connection.
+  fileprivate var mayChange: Bool {
+    switch self {
+    case .read, .listen: false
+    case .write, .account, .connection, .administration: true
+    }
   }
 }

@@ -31,6 +31,9 @@ extension Session {
   /// Whether the transport is gone.
   public var isLost: Bool { phase == .lost }
 
+  /// Whether a request is under way that may change data or the on-disconnect writes of the connection. O(requests).
+  public var hasUnfinishedChanges: Bool { queue.hasUnfinishedChanges }
+
   /// Removes and returns the on-disconnect writes that were armed in a login by a pass.
   public mutating func takeArmed(in login: AdministratorLogin) -> [ArmedWrite] {
     let ended = armed.filter { $0.login === login }

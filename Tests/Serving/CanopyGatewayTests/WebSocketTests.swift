@@ -50,6 +50,32 @@ import Testing
     }
   }
 
+  @Test func `a client that connects again with ls ends its earlier connection first`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { earlier in
+        #expect(try await earlier.upgrade("/.ws?v=5") == 101)
+        let first = try JSONValue(json: try await earlier.message())
+        let id = try #require(first["d"]?["d"]?["s"]?.string)
+        try await earlier.send(message: Self.request(1, "o", #"{"p":"/open/state","d":"gone"}"#))
+        #expect(try await earlier.message().contains(#""r":1,"b":{"s":"ok""#))
+        try await server.connect { client in
+          #expect(try await client.upgrade("/.ws?v=5&ls=\(id)") == 101)
+          #expect(try await client.message().contains(#""t":"h""#))
+          try await client.send(message: Self.request(1, "p", #"{"p":"/open/state","d":"here"}"#))
+          #expect(try await client.message().contains(#""r":1,"b":{"s":"ok""#))
+          #expect(server.parts.engine.snapshot.sequence == 2)
+          try await server.connect { reader in
+            let state = try await reader.request("GET", "/open/state.json")
+            #expect(state.text == "\"here\"")
+          }
+        }
+        #expect(try await earlier.end().isEmpty)
+      }
+    }
+  }
+
   @Test func `a page of another origin uses the line protocol only if it is allowed`() async throws
   {
     try await withGateway {

@@ -72,9 +72,12 @@ struct Endpoint: Hashable, Sendable {
     return endpoint
   }
 
-  /// The target of the HTTP request for a WebSocket.
-  var realtimeTarget: String {
+  /// Returns the target of the HTTP request for a WebSocket.
+  ///
+  /// - Parameter lastSession: the ID of the last connection, which the server is to end; nil if there was none.
+  func realtimeTarget(lastSession: String?) -> String {
     "/.ws?v=5" + (namespace.map { "&ns=\($0)" } ?? "")
+      + (lastSession.map { "&ls=\($0)" } ?? "")
   }
 
   /// The name of the folder with the data of this database.

@@ -27,6 +27,9 @@ struct RealtimeLink {
   private var listeners: [Int64: Listener] = [:]
   /// The host of later connections, which the server named; nil for that of the URL.
   var redirect: Endpoint?
+  /// The ID of the last connection, by which the server ends it when the client connects again; nil if there was none.
+  var lastSession: String?
+  static let sessionBytesMax = 256
 
   /// Returns the number of a new request.
   mutating func nextNumber() -> Int64 {

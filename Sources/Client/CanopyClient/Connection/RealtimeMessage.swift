@@ -5,7 +5,7 @@ internal import CanopyWire
 /// A decoded message of the server in the realtime protocol.
 enum RealtimeMessage: Sendable {
   /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later connections.
-  case handshake(milliseconds: Int64?, host: String?)
+  case handshake(milliseconds: Int64?, host: String?, session: String?)
   /// The client is to connect again, to this host if there is one.
   case reset(host: String?)
   /// The server ends the connection, and wants no other soon.
@@ -53,7 +53,9 @@ enum RealtimeMessage: Sendable {
     case "h":
       guard let data = control["d"] else { throw .invalidData("a handshake must have d") }
       let handshake = try JSONMembers(data)
-      self = .handshake(milliseconds: handshake.integer("ts"), host: handshake.text("h"))
+      self = .handshake(
+        milliseconds: handshake.integer("ts"), host: handshake.text("h"),
+        session: handshake.text("s"))
     case "r": self = .reset(host: control.text("d"))
     case "s": self = .shutdown(control.text("d") ?? "")
     case "e": self = .notice(control.text("d") ?? "")

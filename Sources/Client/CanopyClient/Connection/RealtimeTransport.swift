@@ -30,13 +30,15 @@ final class RealtimeTransport: Transport {
   /// Opens a connection.
   ///
   /// - Parameters:
+  ///   - lastSession: the ID of the last connection, which the server is to end; nil if there was none.
   ///   - trusted: a file of certificates to trust instead of the system's.
   ///   - timeoutMilliseconds: the time for the connection, and again for the upgrade to a WebSocket.
   ///   - notify: called on the connection's event loop; must be brief.
   static func connect(
-    to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
+    to endpoint: Endpoint, lastSession: String?, trusted: String?, timeoutMilliseconds: Int64,
     notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
+    let target = endpoint.realtimeTarget(lastSession: lastSession)
     endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
       let pipeline = channel.pipeline.syncOperations
       let upgrader = NIOWebSocketClientUpgrader(
@@ -47,7 +49,7 @@ final class RealtimeTransport: Transport {
         }
       }
       let timeout = TimeAmount.milliseconds(timeoutMilliseconds)
-      let opening = OpeningHandler(endpoint, timeout: timeout, notify)
+      let opening = OpeningHandler(endpoint, target, timeout: timeout, notify)
       let bound = NIOLoopBound(opening, eventLoop: channel.eventLoop)
       try pipeline.addHTTPClientHandlers(
         leftOverBytesStrategy: .forwardBytes,
@@ -72,6 +74,8 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
   typealias OutboundOut = HTTPClientRequestPart
 
   private let endpoint: Endpoint
+  /// The target of the request.
+  private let target: String
   private let timeout: TimeAmount
   private let notify: @Sendable (TransportEvent) -> Void
   private var deadline: Scheduled<Void>?
@@ -86,10 +90,11 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
   private static let refusalBytesMax = 4_096
 
   init(
-    _ endpoint: Endpoint, timeout: TimeAmount,
+    _ endpoint: Endpoint, _ target: String, timeout: TimeAmount,
     _ notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
     self.endpoint = endpoint
+    self.target = target
     self.timeout = timeout
     reason = endpoint.closedReason
     self.notify = notify
@@ -98,7 +103,7 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
   func channelActive(context: ChannelHandlerContext) {
     wasActive = true
     let head = HTTPRequestHead(
-      version: .http1_1, method: .GET, uri: endpoint.realtimeTarget,
+      version: .http1_1, method: .GET, uri: target,
       headers: ["Host": endpoint.authority, "Content-Length": "0"])
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)

@@ -51,7 +51,8 @@ extension RepositoryState {
     let (trusted, milliseconds) = (trustedFile, options.connectMilliseconds)
     if endpoint.isRealtime {
       RealtimeTransport.connect(
-        to: target, trusted: trusted, timeoutMilliseconds: milliseconds, notify: take)
+        to: target, lastSession: link.lastSession, trusted: trusted,
+        timeoutMilliseconds: milliseconds, notify: take)
     } else {
       LineTransport.connect(
         to: target, trusted: trusted, timeoutMilliseconds: milliseconds, notify: take)

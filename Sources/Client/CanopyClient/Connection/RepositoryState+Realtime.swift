@@ -8,7 +8,8 @@ extension RepositoryState {
   func take(_ message: RealtimeMessage) {
     silentTicks = 0
     switch message {
-    case .handshake(let milliseconds, let host): takeHandshake(milliseconds, host: host)
+    case .handshake(let milliseconds, let host, let session):
+      takeHandshake(milliseconds, host: host, session: session)
     case .reset(let host):
       redirect(to: host)
       reconnect("the server asked to connect again")
@@ -32,12 +33,24 @@ extension RepositoryState {
     }
   }
 
-  private func takeHandshake(_ milliseconds: Int64?, host: String?) {
+  private func takeHandshake(_ milliseconds: Int64?, host: String?, session: String?) {
     guard case .greeting = phase, case .hello(let asked)? = sentRequests.first else {
       return dropConnection("the server sent a second handshake")
     }
     if let milliseconds { clock.learn(server: milliseconds, asked: asked, answered: clock.local) }
     redirect(to: host)
+    // The ID goes into the address of the next connection as it is.
+    link.lastSession = session.flatMap { id in
+      let isPlain = id.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+          true
+        default: false
+        }
+      }
+      return isPlain && id.utf8.count <= RealtimeLink.sessionBytesMax ? id : nil
+    }
     greetWithIdentity()
   }
 

@@ -85,7 +85,8 @@ struct ConnectionPartsTests {
     ] as [(String, String?, String)] {
       let endpoint = try Endpoint.server(text)
       #expect(endpoint.isRealtime && endpoint.namespace == namespace)
-      #expect(endpoint.realtimeTarget == target)
+      #expect(endpoint.realtimeTarget(lastSession: nil) == target)
+      #expect(endpoint.realtimeTarget(lastSession: "1-a") == target + "&ls=1-a")
       // A URL that is written is read as the same server.
       #expect(try Endpoint.server(endpoint.text + endpoint.querySuffix) == endpoint)
     }
