@@ -73,12 +73,12 @@ extension Batch {
       if policy.denies(write, before: before.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: before.root, at: time)
-    var journaled = tree.apply(assignments)
+    var journaled = tree.apply(assignments, of: write)
     if let policy = decision.policy,
       let derived = try authorize(assignments, by: policy, over: before, at: time)
     {
       assignments = derived
-      journaled = tree.apply(derived)
+      journaled = tree.apply(derived, of: write)
     }
     joint.add(journaled, replacing: before.beforeImage(of: assignments))
   }

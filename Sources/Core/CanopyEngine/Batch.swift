@@ -96,12 +96,12 @@ struct Batch {
     let isHeld = policy != nil || !views.isEmpty || !writer.authorizations.isIdle
     let before = isHeld ? tree : nil
     var beforeImage = tree.beforeImage(of: assignments)
-    var journaled = tree.apply(assignments)
+    var journaled = tree.apply(assignments, of: write)
     if let policy, let before {
       if let derived = try authorize(assignments, by: policy, over: before, at: time) {
         assignments = derived
         beforeImage = before.beforeImage(of: derived)
-        journaled = tree.apply(derived)
+        journaled = tree.apply(derived, of: write)
       }
       views = writer.listeners.views(concernedBy: assignments)
     }

@@ -2,6 +2,9 @@ public import CanopyTree
 internal import Synchronization
 
 extension Engine {
+  /// The indexes of the current tree. O(1). Safe to call from any thread.
+  public var indexPlan: IndexPlan { state.withLock { $0.current.indexPlan } }
+
   /// Ensures that a location keeps an index, which makes a query of its children cheap.
   ///
   /// O(n log n) for n children, once; writes wait meanwhile. Beyond `addedIndexesMax` it does nothing,

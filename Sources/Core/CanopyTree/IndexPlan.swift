@@ -42,7 +42,7 @@ public struct IndexPlan: Sendable, Equatable {
   }
 
   /// The levels that match one location; at least one. A single match needs no allocation.
-  struct Matches {
+  struct Matches: Equatable {
     private let first: Level
     private let others: [Level]
 
@@ -157,9 +157,20 @@ public struct IndexPlan: Sendable, Equatable {
 
   /// Whether a location keeps an index of this order. Key order needs no index.
   public func declares(_ order: Order, at path: Path) -> Bool {
-    if order == .key { return true }
+    order == .key || matches(at: path)?.orders.contains(order) == true
+  }
+
+  /// The levels that match a location; nil if there are none.
+  func matches(at path: Path) -> Matches? {
     var matches: Matches? = matches
     for key in path.keys { matches = matches?.child(key) }
-    return matches?.orders.contains(order) == true
+    return matches
+  }
+
+  /// Whether two locations keep the same indexes, at and below them.
+  ///
+  /// - Complexity: O(plan).
+  func hasSameIndexes(at path: Path, _ other: Path) -> Bool {
+    matches(at: path) == matches(at: other)
   }
 }

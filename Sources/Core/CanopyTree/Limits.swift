@@ -25,6 +25,14 @@ public struct Limits: Sendable, Equatable {
   /// location with its whole path.
   public static let updatePathBytesMax = 1024 * 1024
 
+  /// The longest path of a leaf that a client writes, in bytes of UTF-8 with the slashes. The checkpoint has each leaf of
+  /// a large branch with its whole path, so longer paths would take much more space and time than the data.
+  public static let leafPathBytesMax = 4_096
+
+  /// The bytes of the paths of all leaves of a write, for each byte of its data. The paths may always have
+  /// `updatePathBytesMax` bytes.
+  public static let leafPathBytesPerByte = 64
+
   /// The commits that the server reads for any client that resumes a subscription. A client that
   /// has missed more receives the whole state again, unless that costs more: see
   /// `resumedBytesPerCommit`.

@@ -26,15 +26,17 @@ public struct Tree: Sendable {
 
   /// Applies assignments.
   ///
+  /// - Parameter write: the write from which they result, if its large values may have indexes already.
   /// - Precondition: no location overlaps another.
   /// - Returns: equivalent assignments that lead to the same tree also when a run of commits is
   ///   applied a second time. See `Assignment`.
   /// - Complexity: O(depth × log siblings) for each, whatever the size of the subtrees around it;
-  ///   and O(size) for an assigned node that needs indexes.
+  ///   and O(size) for an assigned node that needs indexes, unless it is one of the indexed values of the write.
   @discardableResult
-  public mutating func apply(_ assignments: [Assignment]) -> [Assignment] {
+  public mutating func apply(_ assignments: [Assignment], of write: Write? = nil) -> [Assignment] {
     guard !assignments.isEmpty else { return [] }
-    var application = Application(isMulti: assignments.count > 1)
+    let indexed = write?.indexedValues.flatMap { $0.plan == indexPlan ? $0 : nil }
+    var application = Application(isMulti: assignments.count > 1, indexed: indexed)
     let sorted = assignments.sortedByLocation()
     assert(
       zip(sorted, sorted.dropFirst()).allSatisfy { !$0.location.overlaps(next: $1.location) },
@@ -86,6 +88,9 @@ private struct Application {
   /// Whether there is more than one assignment, so that subtrees may be shared.
   let isMulti: Bool
 
+  /// The values that have their indexes.
+  let indexed: IndexedValues?
+
   /// The results for subtrees that may stand in more than one place.
   ///
   /// If a commit changes two copies that share their memory in the same way (a star on a post in
@@ -103,8 +108,9 @@ private struct Application {
   /// Whether a priority was assigned, or a node with a priority was changed.
   private(set) var touchesPriorities = false
 
-  init(isMulti: Bool) {
+  init(isMulti: Bool, indexed: IndexedValues?) {
     self.isMulti = isMulti
+    self.indexed = indexed
   }
 
   /// Applies assignments at and below a node.
@@ -122,7 +128,7 @@ private struct Application {
     if let first = rest.first, first.location.path.count == depth {
       guard first.location.isPriority else {
         node = first.value
-        plan?.attach(&node)
+        if indexed?.holds(first) != true { plan?.attach(&node) }
         return
       }
       priority = first.value

@@ -42,13 +42,16 @@ public struct Write: Sendable {
 
   /// The assignments, ordered by location; no two overlap. Their nodes are absent at the locations of
   /// server values.
-  public private(set) var assignments: [Assignment]
+  public internal(set) var assignments: [Assignment]
 
   /// The server values in the assignments, by the position of the assignment.
   private var serverValues: [Int: [LocatedServerValue]] = [:]
 
   /// The texts of large values: see `encodeValues`.
   var encodedValues: EncodedNodes?
+
+  /// The large values that have their indexes: see `addIndexes`.
+  var indexedValues: IndexedValues?
 
   /// The assignments with their server values.
   public var items: Items { Items(write: self) }
@@ -107,6 +110,7 @@ public struct Write: Sendable {
     }
     guard !found.isEmpty else { return [] }
     encodedValues = nil
+    indexedValues = nil
     assignments = kept.map { Assignment($0.location, $0.value.node) }
     serverValues = [:]
     for (index, item) in kept.enumerated() where !item.value.serverValues.isEmpty {
@@ -128,8 +132,12 @@ public struct Write: Sendable {
     precondition(assignments.count == 1, "a write of one location")
     var moved = try Write.set(location, items[0].value)
     moved.encodedValues = encodedValues
+    moved.indexedValues = indexedValues(movedTo: location)
     return moved
   }
+
+  /// Whether the assignment at a position has server values. O(1)
+  func hasServerValues(at index: Int) -> Bool { serverValues[index] != nil }
 
   /// Creates a write that sets several locations below a path.
   ///

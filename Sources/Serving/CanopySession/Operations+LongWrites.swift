@@ -27,6 +27,7 @@ extension Operations {
         let write = try await beside(context.turns) { [self] in
           var write = try request.made()
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
+          write.addIndexes(of: engine.indexPlan, over: Operations.bytesEncodedAtOnceMax)
           write.encodeValues(over: Operations.bytesEncodedAtOnceMax)
           return write
         }
@@ -41,14 +42,17 @@ extension Operations {
 extension TreeWrite {
   /// Returns the write of a request, for a compare-and-set the one that follows the comparison.
   ///
-  /// - Throws: `TreeError` if the tree cannot hold it.
+  /// - Throws: `TreeError` if the tree cannot hold it, or if the paths of its leaves are too long.
   func made() throws -> Write {
-    switch self {
-    case .set(let location, let value), .compareAndSet(let location, _, let value):
-      try Write.set(location, value)
-    case .update(let path, let changes):
-      try Write.update(path, changes.map { ($0.location, $0.value) })
-    }
+    let write =
+      switch self {
+      case .set(let location, let value), .compareAndSet(let location, _, let value):
+        try Write.set(location, value)
+      case .update(let path, let changes):
+        try Write.update(path, changes.map { ($0.location, $0.value) })
+      }
+    try write.checkLeafPaths()
+    return write
   }
 
   /// Whether the write takes long to make, to check early or to encode. O(1) for most writes.

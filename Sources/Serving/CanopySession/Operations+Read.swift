@@ -289,7 +289,7 @@ extension Operations {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
       "stringBytes": limits.stringBytesMax, "updateLocations": limits.updateLocationsMax,
-      "updatePathBytes": Limits.updatePathBytesMax,
+      "updatePathBytes": Limits.updatePathBytesMax, "leafPathBytes": Limits.leafPathBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queriesPerLocation": limits.queriesPerLocationMax,
       "queuedBytes": limits.queuedBytesMax,

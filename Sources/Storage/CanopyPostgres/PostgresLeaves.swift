@@ -153,7 +153,7 @@
           guard let path = rows.bytes(row, 0) else { continue }
           sums.subtract(Checksum(stored: try rows.int(row, 1)))
           remove(Array(path))
-          budget.spend(bytes: Int(clamping: try rows.int(row, 2)))
+          budget.spend(bytes: path.count + Int(clamping: try rows.int(row, 2)))
         }
         if rows.count < limit { return true }
       }

@@ -124,11 +124,12 @@
       }
     }
 
-    /// Reads commits without their values.
-    private func readLocations(_ range: ClosedRange<Int64>) async throws -> [CheckpointBatch.Entry]
-    {
+    /// Reads commits without their values: all of the range, or the first ones until there are enough.
+    private func readLocations(
+      _ range: ClosedRange<Int64>
+    ) async throws -> CheckpointBatch.Reading {
       try await lanes.run { [namespace] link in
-        var entries: [CheckpointBatch.Entry] = []
+        var reading = CheckpointBatch.Reading()
         try link.forEachRow(
           Query(
             """
@@ -136,23 +137,24 @@
             WHERE namespace = $1 AND sequence BETWEEN $2 AND $3 ORDER BY sequence
             """, .bytes(namespace), .int(range.lowerBound), .int(range.upperBound))
         ) { rows in
+          guard !reading.isFull else { return }
           let sequence = try rows.int(0, 0)
-          let next = range.lowerBound + Int64(entries.count)
+          let next = range.lowerBound + Int64(reading.entries.count)
           guard sequence == next, let body = rows.bytes(0, 2) else {
             throw PostgresError.missing(commit: next)
           }
           do throws(TreeError) {
             let locations = try AssignmentCodec.decodeLocations(body)
-            entries.append(
+            reading.append(
               CheckpointBatch.Entry(sequence: sequence, time: 0, locations: locations))
           } catch {
             throw PostgresError.unreadable("commit \(sequence)", error.sentence)
           }
         }
-        guard entries.count == range.count else {
-          throw PostgresError.missing(commit: range.lowerBound + Int64(entries.count))
+        guard reading.isFull || reading.entries.count == range.count else {
+          throw PostgresError.missing(commit: range.lowerBound + Int64(reading.entries.count))
         }
-        return entries
+        return reading
       }
     }
   }

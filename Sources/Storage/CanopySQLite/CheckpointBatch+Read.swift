@@ -4,13 +4,13 @@ internal import Foundation
 internal import GRDB
 
 extension CheckpointBatch {
-  /// Reads commits without their values.
+  /// Reads commits without their values: all of the range, or the first ones until there are enough.
   ///
   /// - Throws: `StoreError.damaged` at the first commit that is missing or unreadable.
   static func read(
     _ db: Database, _ range: ClosedRange<Int64>
-  ) throws -> [Entry] {
-    var result: [Entry] = []
+  ) throws -> Reading {
+    var reading = Reading()
     let rows = try Row.fetchCursor(
       db.cachedStatement(
         sql: """
@@ -18,23 +18,23 @@ extension CheckpointBatch {
           ORDER BY sequence
           """),
       arguments: [range.lowerBound, range.upperBound])
-    while let row = try rows.next() {
+    while !reading.isFull, let row = try rows.next() {
       let sequence: Int64 = row[0]
-      guard sequence == range.lowerBound + Int64(result.count) else { break }
+      guard sequence == range.lowerBound + Int64(reading.entries.count) else { break }
       do {
         try row.withUnsafeData(atIndex: 2) { data in
           try (data ?? Data()).withUnsafeBytes {
             let locations = try AssignmentCodec.decodeLocations($0)
-            result.append(Entry(sequence: sequence, time: row[1] ?? 0, locations: locations))
+            reading.append(Entry(sequence: sequence, time: row[1] ?? 0, locations: locations))
           }
         }
       } catch let error as TreeError {
         throw StoreError.damagedRow("commit \(sequence)", error)
       }
     }
-    guard result.count == range.count else {
-      throw StoreError.missing(commit: range.lowerBound + Int64(result.count))
+    guard reading.isFull || reading.entries.count == range.count else {
+      throw StoreError.missing(commit: range.lowerBound + Int64(reading.entries.count))
     }
-    return result
+    return reading
   }
 }

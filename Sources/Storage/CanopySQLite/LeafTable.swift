@@ -139,9 +139,11 @@ struct LeafTable: LeafRows {
         isWhole = false
         break
       }
-      last = row[0]
+      let path: String = row[0]
+      last = path
       removed.add(Checksum(stored: row[2]))
-      budget.spend(bytes: try row.withUnsafeData(atIndex: 1) { $0?.count ?? 0 })
+      budget.spend(
+        bytes: path.utf8.count + (try row.withUnsafeData(atIndex: 1) { $0?.count ?? 0 }))
     }
     if let last {
       try db.cachedStatement(

@@ -54,6 +54,38 @@ import Testing
     }
   }
 
+  @Test func `a batch ends with the commit that reaches the number of keys`() async throws {
+    // Paths of seven keys; a batch of at most three locations may have twelve keys and one commit more.
+    let deep = (1...6).map { ["a/b/c/d/e/f/\($0)"] }
+    #expect(try await ends(deep, locationsMax: 3) == [2, 4, 6])
+    #expect(try await ends(deep, locationsMax: 4) == [2, 4, 6])
+    #expect(try await ends(deep, locationsMax: 5) == [3, 6])
+  }
+
+  @Test func `a read ends with the commit that reaches the number of keys`() async throws {
+    let keys: [Key] = (0..<30).map { Key(index: $0) }
+    let locations = try (0..<Int32(1_000)).map { Location(try Path(keys + [Key(index: $0)])) }
+    try await folder.withStore { store in
+      let all = (1...12).map { number in
+        Commit(
+          sequence: Int64(number), time: 1, assignments: locations.map { Assignment($0, 1) })
+      }
+      try store.append(all, after: 0)
+      try await store.pool.read { db in
+        // Each commit has 32,000 keys.
+        #expect(try CheckpointBatch.read(db, 1...12).entries.map(\.sequence) == [1, 2, 3, 4, 5])
+        var batch = CheckpointBatch(after: 0, through: 12, locationsMax: 250_000)
+        var reads: [Int] = []
+        while !batch.isFull {
+          let reading = try CheckpointBatch.read(db, batch.nextCommits)
+          reads.append(reading.entries.count)
+          batch.add(reading)
+        }
+        #expect(reads == [5, 5, 2] && batch.sequence == 12 && batch.locations.count == 1_000)
+      }
+    }
+  }
+
   @Test func `locations that are written repeatedly count once`() async throws {
     let commits = (1...2_500).map { ["stars/\($0 % 3)"] }
     #expect(try await ends(commits, locationsMax: 4) == [2_500])

@@ -1,0 +1,105 @@
+import CanopyTesting
+import Testing
+
+@testable import CanopyTree
+
+/// Large values that have their indexes before the write is decided.
+struct IndexedValueTests {
+  private static func plan(_ declarations: (Order, [Key?])...) -> IndexPlan {
+    var plan = IndexPlan()
+    for (order, pattern) in declarations { plan.declare(order, at: pattern) }
+    return plan
+  }
+
+  /// A branch of `count` branches.
+  private static func branches(_ count: Int) -> Node {
+    Node(
+      children: (0..<Int32(count)).map { number in
+        (Key(index: number), Node(children: [("n", Node(Int64(number) * 7 % 97))]))
+      })
+  }
+
+  /// Returns the nodes that the application of a write touches.
+  private static func nodesTouched(_ tree: Tree, _ write: Write) -> Int {
+    var tree = tree
+    return WorkCounter.nodesTouched {
+      tree.apply(write.resolved(in: tree.root, at: 0), of: write)
+    }
+  }
+
+  @Test func `the writer touches as little for an indexed place as for another one`() throws {
+    let plan = Self.plan((.child("n"), ["x", nil]), (.value, ["x", nil, nil]))
+    let tree = Tree(indexPlan: plan)
+    let value = Self.branches(5_000)
+    let plain = try Write(setting: [Assignment(Path("y/u"), value)])
+    var indexed = try Write(setting: [Assignment(Path("x/u"), value)])
+    let few = Self.nodesTouched(tree, plain)
+    #expect(few < 20)
+    #expect(Self.nodesTouched(tree, indexed) > 1_000)
+    indexed.addIndexes(of: plan, over: 100)
+    #expect(Self.nodesTouched(tree, indexed) <= few)
+  }
+
+  @Test func `a pushed value keeps its indexes if its key matches the same patterns`() throws {
+    let plan = Self.plan((.child("n"), ["x", nil]), (.value, ["x", "named"]))
+    let tree = Tree(indexPlan: plan)
+    var write = try Write(setting: [Assignment(Path("x/0"), Self.branches(1_000))])
+    write.addIndexes(of: plan, over: 100)
+    let pushed = try write.moved(to: Location("x/-Oabc"))
+    #expect(Self.nodesTouched(tree, pushed) < 20)
+    let named = try write.moved(to: Location("x/named"))
+    var changed = tree
+    changed.apply(named.resolved(in: .absent, at: 0), of: named)
+    #expect(
+      Set(changed.root.at("x/named").indexes.map(\.order)) == [.child("n"), .value])
+    #expect(changed.root.brokenInvariant() == nil)
+  }
+
+  @Test func `a tree with another plan adds its own indexes`() throws {
+    let plan = Self.plan((.child("n"), ["x"]))
+    var write = try Write(setting: [Assignment(Path("x"), Self.branches(100))])
+    write.addIndexes(of: plan, over: 100)
+    var tree = Tree(indexPlan: Self.plan((.child("n"), ["x"]), (.value, ["x"])))
+    tree.apply(write.resolved(in: .absent, at: 0), of: write)
+    #expect(Set(tree.root.at("x").indexes.map(\.order)) == [.child("n"), .value])
+    #expect(tree.root.brokenInvariant() == nil)
+  }
+
+  @Test func `a tree is the same with indexed values and without`() throws {
+    try withSeed { random in
+      var writes = RandomWrites()
+      writes.bigOnceIn = 4
+      let keys: [Key?] = RandomWrites.keys.prefix(4).map { $0 } + [nil, nil]
+      for _ in 0..<40 {
+        var plan = IndexPlan()
+        for _ in 0..<6 {
+          let pattern = (0..<Int.random(in: 0...3, using: &random)).map { _ in random.pick(keys) }
+          plan.declare(random.pick([.value, .priority, .child("a")]), at: pattern)
+        }
+        var plain = Tree(indexPlan: plan)
+        var prepared = Tree(indexPlan: plan)
+        for _ in 0..<50 {
+          var write = writes.next(&random)
+          let journaled = plain.apply(write.resolved(in: plain.root, at: 0))
+          write.addIndexes(of: plan, over: 0)
+          write.encodeValues(over: 0)
+          let other = prepared.apply(write.resolved(in: prepared.root, at: 0), of: write)
+          try #require(other == journaled)
+          try #require(prepared.root == plain.root)
+          try #require(prepared.root.brokenInvariant() == nil)
+          try #require(indexes(prepared.root) == indexes(plain.root))
+        }
+      }
+    }
+  }
+
+  /// The orders of the indexes of all branches, with their depth.
+  private func indexes(_ node: Node, depth: Int = 0) -> [String] {
+    var found = node.indexes.map { "\(depth) \($0.order)" }.sorted()
+    node.forEachChild { _, child in
+      if child.isBranch { found += indexes(child, depth: depth + 1) }
+      return true
+    }
+    return found
+  }
+}
