@@ -7,7 +7,6 @@ final class RealtimeLoop: LoopServices {
   let configuration: RealtimeConnections.Configuration
   /// The connections of all loops.
   let sessions: RealtimeSessions
-  private var random = SystemRandomNumberGenerator()
   /// The state for the default namespace; nil if this is it.
   private let home: RealtimeLoop?
   /// The state for the other namespaces.
@@ -42,5 +41,5 @@ final class RealtimeLoop: LoopServices {
   }
 
   /// Returns the ID of a new connection.
-  func makeSessionID() -> RealtimeSessionID { RealtimeSessionID(using: &random) }
+  func makeSessionID() -> RealtimeSessionID { RealtimeSessionID(random: operations.randomBytes) }
 }

@@ -10,10 +10,13 @@ struct RealtimeSessionID: Hashable {
   private let high: UInt64
   private let low: UInt64
 
-  /// Creates a new one.
-  init(using random: inout some RandomNumberGenerator) {
-    high = random.next()
-    low = random.next()
+  /// Creates a new one from random bytes.
+  ///
+  /// - Parameter random: returns so many random bytes.
+  init(random: (Int) -> [UInt8]) {
+    func number() -> UInt64 { random(8).reduce(0) { $0 << 8 | UInt64($1) } }
+    high = number()
+    low = number()
   }
 
   /// Reads the text of one; nil for another text.

@@ -52,7 +52,10 @@ extension Operations {
     let locations = write?.items.count ?? 0
     // Checked before the write is compared with others.
     guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
-    if let write { try checkDerivation(write, as: identity) }
+    if let write {
+      try write.checkLeafPaths()
+      try checkDerivation(write, as: identity)
+    }
     let caller = identity.caller(at: now())
     // From now on a revocation reaches the session, even if the connection ends. A write whose session is revoked
     // at this moment is dropped later.

@@ -33,6 +33,8 @@ public final class Operations: Sendable {
   let version: String
   /// The time in milliseconds since 1970.
   public let now: @Sendable () -> Int64
+  /// Returns so many random bytes, for secrets.
+  public let randomBytes: RandomBytes
   /// The log.
   public let logger: Logger
   let disconnectStore: any DisconnectStore
@@ -112,8 +114,9 @@ public final class Operations: Sendable {
       await Operations.reauthorize(sessions.revokeAll(uid), in: [engine] + namespaces.engines)
     }
     self.administratorToken = administratorToken
+    randomBytes = AccountEnvironment.live.random
     passes = AdministratorPasses(
-      environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
+      environment: AccountEnvironment(now: now, random: randomBytes))
     self.disconnectStore = disconnectStore
     self.rules = rules
     self.limits = limits
@@ -152,6 +155,7 @@ public final class Operations: Sendable {
     identityService = home.identityService
     administratorToken = home.administratorToken
     passes = home.passes
+    randomBytes = home.randomBytes
     limits = home.limits
     version = home.version
     now = home.now
