@@ -25,8 +25,8 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     var gauges: [Key: GaugeCell] = [:]
     var histograms: [Key: HistogramCell] = [:]
     var collectors: [@Sendable (inout MetricsText) -> Void] = []
-    /// The descriptions of metrics of swift-metrics, by label.
-    var descriptions: [String: String] = [:]
+    /// The descriptions of the few metrics of swift-metrics.
+    var descriptions: [(label: String, help: String)] = []
   }
 
   private let state = Mutex(State())
@@ -56,7 +56,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
   ///
   /// - Parameter help: a sentence in one line.
   public func describe(_ label: String, _ help: String) {
-    state.withLock { $0.descriptions[label] = help }
+    state.withLock { $0.descriptions.append((label, help)) }
   }
 
   /// The present text of all metrics.
@@ -66,7 +66,9 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
   public var current: MetricsText {
     var text = MetricsText()
     let state = state.withLock { $0 }
-    func help(_ key: Key) -> String { state.descriptions[key.label] ?? "" }
+    func help(_ key: Key) -> String {
+      state.descriptions.first { $0.label.utf8.elementsEqual(key.label.utf8) }?.help ?? ""
+    }
     for (key, cell) in state.counters {
       text.add(.counter, key.label, help(key), key.labels, cell.value)
     }

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// Identifies a connection of the realtime protocol. The client names it when it connects again.
 ///
-/// Whoever knows it can end the connection, so it is random, with 128 bits.
+/// Any client that knows it can end the connection, so it is random, with 128 bits.
 struct RealtimeSessionID: Hashable {
   private let high: UInt64
   private let low: UInt64
