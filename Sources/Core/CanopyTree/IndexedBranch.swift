@@ -97,6 +97,18 @@ final class IndexedBranch: @unchecked Sendable {
   ///
   /// - Precondition: the caller holds the only reference.
   func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
+    if indexes.count == 1, let order = indexes.first?.order {
+      // As below, without arrays.
+      var old: OrderValue?
+      var new: OrderValue?
+      children.modify(key) { slot in
+        old = slot.map { order.value(of: $0.node) }
+        Child.modify(&slot, key, body)
+        new = slot.map { order.value(of: $0.node) }
+      }
+      indexes[0].move(key, from: old, to: new)
+      return assert(indexes[0].isComplete(for: children), "an index lacks a child")
+    }
     var old: [OrderValue?] = []
     var new: [OrderValue?] = []
     children.modify(key) { slot in

@@ -36,12 +36,12 @@ public struct Tree: Sendable {
   public mutating func apply(_ assignments: [Assignment], of write: Write? = nil) -> [Assignment] {
     guard !assignments.isEmpty else { return [] }
     let indexed = write?.indexedValues.flatMap { $0.plan == indexPlan ? $0 : nil }
-    var application = Application(isMulti: assignments.count > 1, indexed: indexed)
     let sorted = assignments.sortedByLocation()
     assert(
       zip(sorted, sorted.dropFirst()).allSatisfy { !$0.location.overlaps(next: $1.location) },
       "two assignments overlap")
-    application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.matches)
+    var application = Application(sorted, indexed: indexed, plan: indexPlan.matches)
+    application.apply(sorted.indices, to: &root, depth: 0)
     return application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
@@ -84,12 +84,19 @@ extension [Assignment] {
 }
 
 /// The application of one commit's assignments.
+///
+/// A closure that changes a page copies what it captures at each level of the page. So the closures here capture only
+/// numbers and this value, by its address: the assignments and the index plan stay here.
 private struct Application {
-  /// Whether there is more than one assignment, so that subtrees may be shared.
-  let isMulti: Bool
+  /// All assignments, ordered by location.
+  let assignments: [Assignment]
 
   /// The values that have their indexes.
   let indexed: IndexedValues?
+
+  /// The levels of the index plan that match the nodes on the way to the node that is being changed. Below the last one,
+  /// no level matches.
+  private var plans: [IndexPlan.Matches]
 
   /// The results for subtrees that may stand in more than one place.
   ///
@@ -98,8 +105,7 @@ private struct Application {
   /// the root page or of the packed branch. No reference is held, which is safe: each location is
   /// visited once, so every identity looked up belongs to an object that existed when the commit
   /// began.
-  private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
-    [:]
+  private var changed: [ObjectIdentifier: (group: Range<Int>, depth: Int, node: Node)] = [:]
 
   /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
   /// its address may be that of an earlier one in the same commit.
@@ -108,45 +114,46 @@ private struct Application {
   /// Whether a priority was assigned, or a node with a priority was changed.
   private(set) var touchesPriorities = false
 
-  init(isMulti: Bool, indexed: IndexedValues?) {
-    self.isMulti = isMulti
+  init(_ assignments: [Assignment], indexed: IndexedValues?, plan: IndexPlan.Matches) {
+    self.assignments = assignments
     self.indexed = indexed
+    plans = [plan]
   }
 
   /// Applies assignments at and below a node.
   ///
   /// - Parameters:
-  ///   - group: the assignments, in order.
+  ///   - group: the indices of the assignments.
   ///   - depth: the number of keys that lead to `node`.
-  mutating func apply(
-    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
-  ) {
+  mutating func apply(_ group: Range<Int>, to node: inout Node, depth: Int) {
     var rest = group
     var priority: Node?
     let oldPriority = node.priority
     if !oldPriority.isAbsent { touchesPriorities = true }
-    if let first = rest.first, first.location.path.count == depth {
-      guard first.location.isPriority else {
-        node = first.value
-        if indexed?.holds(first) != true { plan?.attach(&node) }
+    if let first = rest.first, assignments[first].location.path.count == depth {
+      guard assignments[first].location.isPriority else {
+        node = assignments[first].value
+        if depth < plans.count, indexed?.holds(assignments[first]) != true {
+          plans[depth].attach(&node)
+        }
         return
       }
-      priority = first.value
+      priority = assignments[first].value
       touchesPriorities = true
       rest.removeFirst()
     }
     let wasInPackedBranch = isInPackedBranch
     if node.packed != nil { isInPackedBranch = true }
     defer { isInPackedBranch = wasInPackedBranch }
-    while let key = rest.first?.location.path.keys[depth] {
-      let end = rest.firstIndex { $0.location.path.keys[depth] != key } ?? rest.endIndex
-      let below = rest[..<end]
-      rest = rest[end...]
-      node.modifyChild(key) {
-        applyOnce(below, to: &$0, depth: depth + 1, plan: plan?.child(key))
-      }
+    while let first = rest.first {
+      let key = assignments[first].location.path.keys[depth]
+      let end = rest.first { assignments[$0].location.path.keys[depth] != key } ?? rest.upperBound
+      rest = end..<rest.upperBound
+      let hasPlan = enterPlan(of: key, depth: depth)
+      node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
+      if hasPlan { plans.removeLast() }
     }
-    plan?.attachHere(&node)
+    if depth < plans.count { plans[depth].attachHere(&node) }
     if let priority {
       node = node.withPriority(priority)
     } else if !oldPriority.isAbsent, node.priority.isAbsent {
@@ -156,27 +163,30 @@ private struct Application {
     }
   }
 
-  private mutating func applyOnce(
-    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
-  ) {
-    guard isMulti, plan == nil, !isInPackedBranch, let identity = node.identity else {
-      return apply(group, to: &node, depth: depth, plan: plan)
-    }
-    if let earlier = changed[identity],
-      Application.isSame(earlier.group, earlier.depth, group, depth)
-    {
+  /// Appends the levels of the plan that match a child of the node at a depth. Returns whether there are any.
+  private mutating func enterPlan(of key: Key, depth: Int) -> Bool {
+    guard depth < plans.count, let plan = plans[depth].child(key) else { return false }
+    assert(depth == plans.count - 1, "a level of the plan was not left")
+    plans.append(plan)
+    return true
+  }
+
+  private mutating func applyOnce(_ group: Range<Int>, to node: inout Node, depth: Int) {
+    // A single assignment shares nothing, and a node with a plan of its own may have other indexes elsewhere.
+    guard assignments.count > 1, depth >= plans.count, !isInPackedBranch,
+      let identity = node.identity
+    else { return apply(group, to: &node, depth: depth) }
+    if let earlier = changed[identity], isSame(earlier.group, earlier.depth, group, depth) {
       node = earlier.node
       return
     }
-    apply(group, to: &node, depth: depth, plan: plan)
+    apply(group, to: &node, depth: depth)
     changed[identity] = (group, depth, node)
   }
 
-  private static func isSame(
-    _ a: ArraySlice<Assignment>, _ depthA: Int, _ b: ArraySlice<Assignment>, _ depthB: Int
-  ) -> Bool {
+  private func isSame(_ a: Range<Int>, _ depthA: Int, _ b: Range<Int>, _ depthB: Int) -> Bool {
     a.count == b.count
-      && zip(a, b).allSatisfy { a, b in
+      && zip(assignments[a], assignments[b]).allSatisfy { a, b in
         a.location.isPriority == b.location.isPriority
           && a.location.path.keys[depthA...] == b.location.path.keys[depthB...]
           && a.value.isIdentical(to: b.value)

@@ -31,7 +31,7 @@ package final class HubSubscription {
   /// The remote network of the connection; nil for this machine.
   let network: ByteString?
   /// The hub that delivers its events; nil between the two hubs of a move, and after its end.
-  weak var hub: EventHub?
+  var hub: EventHub?
   /// The connection; nil when the subscription has ended.
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false

@@ -58,6 +58,25 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     wakeUp.value = body
   }
 
+  /// Sets the closure that empties the inbox, as long as the result is kept. The closure may keep the inbox and its hub.
+  package func onWakeUpWhileKept(_ body: @escaping () -> Void) -> WakeUp {
+    let wakeUp = WakeUp(body)
+    onWakeUp { [weak wakeUp] in wakeUp?.body() }
+    return wakeUp
+  }
+
+  /// A closure that empties an inbox. The inbox does not keep it, so the owner of the inbox does.
+  ///
+  /// A weak reference makes each strong one to the same object slower. So this small object has the weak reference, and
+  /// not the objects that each request uses.
+  package final class WakeUp {
+    fileprivate let body: () -> Void
+
+    fileprivate init(_ body: @escaping () -> Void) {
+      self.body = body
+    }
+  }
+
   /// Yes: the hub that takes the events does so.
   package var checksAuthorizations: Bool { true }
 

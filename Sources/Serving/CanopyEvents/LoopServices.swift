@@ -22,6 +22,8 @@ open class LoopServices {
   package let clients: LoopClients
   /// The texts of large branches that were sent.
   package let encoded: EncodedNodes
+  /// Empties the inbox.
+  private var wakeUp: LoopInbox.WakeUp?
 
   /// - Parameters:
   ///   - protocolName: the name of the protocol in the metrics.
@@ -70,13 +72,15 @@ open class LoopServices {
 
   private func takeInboxOnWakeUp() {
     // A last outcome may come when the namespace is closed and nothing else needs this state.
-    inbox.onWakeUp { [weak self] in self?.takeInbox() }
+    wakeUp = inbox.onWakeUpWhileKept { [inbox, hubs] in
+      LoopServices.takeInbox(inbox, for: hubs)
+    }
   }
 
   /// Handles the outcomes in the inbox, and then its events.
   ///
   /// A connection with subscriptions gets the events before an outcome first, when it sends the reply.
-  private func takeInbox() {
+  private static func takeInbox(_ inbox: LoopInbox, for hubs: EventHubs) {
     let outcomes = inbox.takeOutcomes()
     for (request, completion) in outcomes {
       request.connection.value.0.finish(request.slot, completion)

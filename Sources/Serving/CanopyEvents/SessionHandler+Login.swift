@@ -24,9 +24,9 @@ extension SessionHandler {
     guard let login, session.isOpen else { return }
     heldLogin = HeldLogin(login: login)
     let loop = services.loop
-    let handler = NIOLoopBound(Weak(self), eventLoop: loop)
+    let reference = reference()
     heldLogin?.number = login.observe {
-      loop.execute { handler.value.object?.endBecause(endOf: login) }
+      loop.execute { reference.value.handler?.endBecause(endOf: login) }
     }
     expectEnd(of: login)
   }

@@ -100,9 +100,9 @@ extension SessionHandler: Flushable {
 
   /// Begins to charge the connection, with the bytes that it takes while it is idle.
   final func openShare() {
-    let bound = NIOLoopBound(Weak(self), eventLoop: services.loop)
+    let reference = reference()
     client.share = operations.memory.open(on: services.loop) {
-      bound.value.object?.endForMemory()
+      reference.value.handler?.endForMemory()
     }
     client.share?.report(idleBytes, idle: idleBytes)
   }
@@ -143,14 +143,5 @@ extension SessionHandler: TurnTaker {
     }
     charge()
     return piece.buffer.readableBytes
-  }
-}
-
-/// A reference that does not keep its object alive.
-package final class Weak<Object: AnyObject> {
-  package private(set) weak var object: Object?
-
-  package init(_ object: Object) {
-    self.object = object
   }
 }

@@ -44,6 +44,8 @@ open class SessionHandler {
   package final var expiry: Scheduled<Void>?
   /// The login of an administrator who has used a pass.
   final var heldLogin: HeldLogin?
+  /// The reference to this connection for others, if they have one.
+  final var ownReference: ConnectionReference?
   /// Whether output is being handed to the channel.
   final var isFlushing = false
   /// Whether an action is being performed.
@@ -276,6 +278,7 @@ open class SessionHandler {
   final func leavePipeline() {
     context = nil
     clientProtocol = nil
+    endReference()
   }
 
   /// Ends the session of a connection that is gone.
@@ -293,6 +296,7 @@ open class SessionHandler {
     keptInput.drop()
     client.share?.leave(holding: session.ledger.requests)
     if hasNoChanges { endChanges() }
+    endReference()
     context.fireChannelInactive()
   }
 

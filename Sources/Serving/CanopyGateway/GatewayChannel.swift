@@ -280,6 +280,8 @@ final class GatewayLoop {
   /// The texts of large branches that were sent.
   let encoded: EncodedNodes
   private let loop: any EventLoop
+  /// Empties the inbox.
+  private var wakeUp: LoopInbox.WakeUp?
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
@@ -305,10 +307,9 @@ final class GatewayLoop {
     self.encoded = encoded ?? home?.encoded ?? EncodedNodes(loop: loop)
     flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)
-    // The inbox must not keep itself when the namespace is closed.
-    inbox.onWakeUp { [weak inbox, weak hub] in
-      hub?.drainSoon()
-      inbox?.release()
+    wakeUp = inbox.onWakeUpWhileKept {
+      hub.drainSoon()
+      inbox.release()
     }
   }
 

@@ -290,12 +290,12 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     }
     guard watched !== login else { return }
     watched = login
-    let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
+    let reference = reference()
     let loop = shared.loop
     // The session keeps the closure, so the closure must not keep the session.
     let id = ObjectIdentifier(login)
     login.onRevocation {
-      loop.execute { bound.value.object?.notifyEnd(of: id) }
+      loop.execute { (reference.value.handler as? RealtimeHandler)?.notifyEnd(of: id) }
     }
     expectExpiry(of: login)
   }

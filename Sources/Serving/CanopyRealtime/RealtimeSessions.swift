@@ -60,7 +60,8 @@ struct RealtimeSessionID: Hashable {
 final class RealtimeSessions: Sendable {
   private struct Entry {
     let loop: any EventLoop
-    let handler: NIOLoopBound<Weak<RealtimeHandler>>
+    /// Kept until the changes of the connection have ended, which removes the entry.
+    let handler: NIOLoopBound<RealtimeHandler>
   }
 
   private let entries = Mutex<[RealtimeSessionID: Entry]>([:])
@@ -69,7 +70,7 @@ final class RealtimeSessions: Sendable {
 
   /// Adds a connection. Call it on the event loop.
   func add(_ handler: RealtimeHandler, _ id: RealtimeSessionID, on loop: any EventLoop) {
-    let entry = Entry(loop: loop, handler: NIOLoopBound(Weak(handler), eventLoop: loop))
+    let entry = Entry(loop: loop, handler: NIOLoopBound(handler, eventLoop: loop))
     entries.withLock { $0[id] = entry }
   }
 
@@ -92,8 +93,7 @@ final class RealtimeSessions: Sendable {
     let timeout = loop.scheduleTask(in: RealtimeSessions.patience) { promise.succeed() }
     promise.futureResult.whenComplete { _ in timeout.cancel() }
     entry.loop.execute {
-      guard let handler = entry.handler.value.object else { return promise.succeed() }
-      handler.replace { promise.succeed() }
+      entry.handler.value.replace { promise.succeed() }
     }
     return promise.futureResult
   }
