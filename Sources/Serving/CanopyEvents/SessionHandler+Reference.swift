@@ -21,9 +21,10 @@ package final class ConnectionReference {
 extension SessionHandler {
   /// Returns the reference to the connection.
   package final func reference() -> NIOLoopBound<ConnectionReference> {
-    if let ownReference { return NIOLoopBound(ownReference, eventLoop: services.loop) }
-    let reference = ConnectionReference(session.isLost || context == nil ? nil : self)
-    ownReference = reference
+    let isOpen = context != nil && !session.isLost
+    let reference = ownReference ?? ConnectionReference(isOpen ? self : nil)
+    // One that nobody would end must not keep the connection.
+    if isOpen { ownReference = reference }
     return NIOLoopBound(reference, eventLoop: services.loop)
   }
 
