@@ -23,7 +23,7 @@ extension SessionHandler {
   package final func reference() -> NIOLoopBound<ConnectionReference> {
     let isOpen = context != nil && !session.isLost
     let reference = ownReference ?? ConnectionReference(isOpen ? self : nil)
-    // One that nobody would end must not keep the connection.
+    // `endReference` has run for a connection that ended; a new reference must not keep it.
     if isOpen { ownReference = reference }
     return NIOLoopBound(reference, eventLoop: services.loop)
   }
