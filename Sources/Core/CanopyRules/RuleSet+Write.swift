@@ -41,20 +41,11 @@ extension RuleSet {
   /// that reads `newData` is taken to hold, as long as it has not failed before it does so.
   ///
   /// - Parameters:
-  ///   - assignments: the written locations and their values; in order, none below another, as in a `Write`. An absent
-  ///     value may become a server value later.
   ///   - before: the root before the write; nil if it is not known. Then rules that read data or the time are taken to
   ///     hold as well, and the answer is the same at any time.
   /// - Complexity: the rules on the paths up to the location that is denied, O(depth × log siblings) each.
-  public func denies(
-    _ assignments: some Sequence<Assignment>, before: Node?, as caller: RuleCaller
-  ) -> Bool {
-    var authorizer = EarlyAuthorizer(tree: tree, frozenProgram, before: before, caller: caller)
-    return assignments.contains { assignment in
-      let location = assignment.location
-      return authorizer.denies(
-        location, isSet: !location.isPriority && !assignment.value.isAbsent)
-    }
+  public func denies(_ write: Write, before: Node?, as caller: RuleCaller) -> Bool {
+    denies(targets(of: write), before: before, as: caller)
   }
 
   /// Whether the rules deny a write for a reason that neither the written data nor the present data can change, as far as
@@ -62,17 +53,11 @@ extension RuleSet {
   ///
   /// - Parameter stepsMax: the most steps.
   /// - Returns: nil if the rules take more steps.
-  public func denies(
-    _ assignments: some Sequence<Assignment>, as caller: RuleCaller, stepsMax: Int
-  ) -> Bool? {
+  public func denies(_ write: Write, as caller: RuleCaller, stepsMax: Int) -> Bool? {
     var authorizer = EarlyAuthorizer(
       tree: tree, frozenProgram, before: nil, caller: caller,
       stepsMax: min(stepsMax, RuleLimits.stepsMax))
-    let isDenied = assignments.contains { assignment in
-      let location = assignment.location
-      return authorizer.denies(
-        location, isSet: !location.isPriority && !assignment.value.isAbsent)
-    }
+    let isDenied = targets(of: write).contains { authorizer.denies($0.location, isSet: $0.isSet) }
     return authorizer.isExhausted ? nil : isDenied
   }
 
@@ -80,7 +65,25 @@ extension RuleSet {
   func denies(
     _ locations: some Sequence<Location>, before: Node?, as caller: RuleCaller
   ) -> Bool {
-    denies(locations.map { Assignment($0, .absent) }, before: before, as: caller)
+    denies(locations.map { (location: $0, isSet: false) }, before: before, as: caller)
+  }
+
+  private func denies(
+    _ targets: some Sequence<(location: Location, isSet: Bool)>, before: Node?,
+    as caller: RuleCaller
+  ) -> Bool {
+    var authorizer = EarlyAuthorizer(tree: tree, frozenProgram, before: before, caller: caller)
+    return targets.contains { authorizer.denies($0.location, isSet: $0.isSet) }
+  }
+
+  /// The locations of a write, in order, and whether each has a value after it.
+  private func targets(
+    of write: Write
+  ) -> some Sequence<(location: Location, isSet: Bool)> {
+    write.assignments.indices.lazy.map { index in
+      let location = write.assignments[index].location
+      return (location, !location.isPriority && write.setsValue(at: index))
+    }
   }
 
   func authorize<L: Sequence<Location>, T: Trace>(

@@ -34,11 +34,11 @@ extension Write {
     var budget = bytesMax
     guard !assignments.allSatisfy({ $0.value.fits(budget: &budget) }) else { return }
     var indexed = IndexedValues(plan: plan)
-    for index in assignments.indices where !hasServerValues(at: index) {
-      guard assignments[index].value.isBranch else { continue }
+    for index in assignments.indices where assignments[index].value.isBranch {
       let location = assignments[index].location
       plan.matches(at: location.path)?.attach(&assignments[index].value)
-      indexed.values[location] = assignments[index].value
+      // A server value changes the indexes when it is resolved, and may begin a branch that lacks one.
+      if serverValues(at: index).isEmpty { indexed.values[location] = assignments[index].value }
     }
     encodedValues = nil
     indexedValues = indexed

@@ -1,5 +1,8 @@
 /// The bytes of the paths of leaves, beside the bytes of the data.
 private struct LeafPaths {
+  /// The bytes of JSON of the shortest server value.
+  static let serverValueBytes = #"{".sv":"timestamp"}"#.utf8.count
+
   /// The bytes of the longest path of a leaf.
   var longest = 0
   /// The bytes of the paths of all leaves, each with the keys from the root.
@@ -23,6 +26,14 @@ private struct LeafPaths {
       return true
     }
   }
+
+  /// Adds a server value, which becomes a leaf or the priority of a node. O(depth)
+  mutating func add(_ serverValue: LocatedServerValue, below prefix: Int) {
+    let path = prefix + Write.bytes(serverValue.path)
+    longest = max(longest, path)
+    all += path
+    data += (serverValue.path.last?.utf8Count ?? 0) + LeafPaths.serverValueBytes
+  }
 }
 
 extension Write {
@@ -36,8 +47,10 @@ extension Write {
   public func checkLeafPaths() throws(TreeError) {
     guard mayHaveLongPaths else { return }
     var paths = LeafPaths()
-    for assignment in assignments where !assignment.value.isAbsent {
-      paths.add(assignment.value, below: Write.bytes(assignment.location.path))
+    for (index, assignment) in assignments.enumerated() {
+      let prefix = Write.bytes(assignment.location.path)
+      if !assignment.value.isAbsent { paths.add(assignment.value, below: prefix) }
+      for serverValue in serverValues(at: index) { paths.add(serverValue, below: prefix) }
     }
     guard paths.longest <= Limits.leafPathBytesMax else {
       throw .tooLarge("the path of a value may have at most \(Limits.leafPathBytesMax) bytes")
@@ -50,13 +63,33 @@ extension Write {
         + "use shorter keys, or fewer levels")
   }
 
-  private static func bytes(_ path: Path) -> Int { path.keys.reduce(0) { $0 + $1.utf8Count + 1 } }
+  /// Checks the sizes of the values that contain server values. O(assignments with server values × the bound)
+  ///
+  /// - Throws: `TreeError.tooLarge` beyond `Limits.serverValueBytesMax`.
+  public func checkServerValues() throws(TreeError) {
+    for index in assignments.indices where !serverValues(at: index).isEmpty {
+      guard !assignments[index].value.fits(bytes: Limits.serverValueBytesMax) else { continue }
+      throw .tooLarge(
+        "a value that contains server values may have at most \(Limits.serverValueBytesMax) bytes of JSON; write the "
+          + "server values as other locations of an update")
+    }
+  }
+
+  fileprivate static func bytes(_ path: Path) -> Int {
+    path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+  }
 
   /// Whether the paths of the leaves may exceed a bound: an estimate.
   private var mayHaveLongPaths: Bool {
     let bytesMax = 1_024
     var rest = Limits.updatePathBytesMax
-    for assignment in assignments where !assignment.value.isAbsent {
+    for (index, assignment) in assignments.enumerated() {
+      for serverValue in serverValues(at: index) {
+        let path = Write.bytes(assignment.location.path) + Write.bytes(serverValue.path)
+        rest -= path
+        guard rest >= 0, path <= Limits.leafPathBytesMax else { return true }
+      }
+      guard !assignment.value.isAbsent else { continue }
       var unused = bytesMax
       guard assignment.value.isLeaf || assignment.value.fits(budget: &unused) else { return true }
       // A leaf takes at least two bytes of JSON. So a value has at most half as many leaves as bytes, and a path within it

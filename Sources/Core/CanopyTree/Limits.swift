@@ -33,6 +33,13 @@ public struct Limits: Sendable, Equatable {
   /// `updatePathBytesMax` bytes.
   public static let leafPathBytesPerByte = 64
 
+  /// The most server values of one write, in all of its values together. The writer looks up the place of each in the tree.
+  public static let serverValuesMax = 1_000
+
+  /// The most bytes of JSON of a value that contains server values. The text of such a value is known only when the write
+  /// is made, so the writer encodes it, which takes milliseconds. Other locations of the same update may have larger values.
+  public static let serverValueBytesMax = 512 * 1024
+
   /// The commits that the server reads for any client that resumes a subscription. A client that
   /// has missed more receives the whole state again, unless that costs more: see
   /// `resumedBytesPerCommit`.

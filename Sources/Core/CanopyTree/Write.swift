@@ -35,7 +35,7 @@ public struct Write: Sendable {
     /// The item at a position. O(1).
     public subscript(position: Int) -> Item {
       let assignment = write.assignments[position]
-      let values = write.serverValues.isEmpty ? [] : write.serverValues[position] ?? []
+      let values = write.serverValues(at: position)
       return Item(assignment.location, WriteValue(assignment.value, serverValues: values))
     }
   }
@@ -136,8 +136,16 @@ public struct Write: Sendable {
     return moved
   }
 
-  /// Whether the assignment at a position has server values. O(1)
-  func hasServerValues(at index: Int) -> Bool { serverValues[index] != nil }
+  /// The server values in the assignment at a position. O(1)
+  func serverValues(at index: Int) -> [LocatedServerValue] {
+    serverValues.isEmpty ? [] : serverValues[index] ?? []
+  }
+
+  /// Whether the location at a position has a value after the write, also one that the server resolves. O(1), and
+  /// O(server values) for a value that has nothing else.
+  public func setsValue(at index: Int) -> Bool {
+    !assignments[index].value.isAbsent || serverValues(at: index).contains { !$0.isPriority }
+  }
 
   /// Creates a write that sets several locations below a path.
   ///

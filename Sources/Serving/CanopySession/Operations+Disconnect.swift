@@ -54,6 +54,7 @@ extension Operations {
     guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
     if let write {
       try write.checkLeafPaths()
+      try write.checkServerValues()
       try checkDerivation(write, as: identity)
     }
     let caller = identity.caller(at: now())

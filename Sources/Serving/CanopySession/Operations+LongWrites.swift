@@ -42,7 +42,8 @@ extension Operations {
 extension TreeWrite {
   /// Returns the write of a request, for a compare-and-set the one that follows the comparison.
   ///
-  /// - Throws: `TreeError` if the tree cannot hold it, or if the paths of its leaves are too long.
+  /// - Throws: `TreeError` if the tree cannot hold it, if the paths of its leaves are too long, or if a value with server
+  ///   values is too large.
   func made() throws -> Write {
     let write =
       switch self {
@@ -52,6 +53,7 @@ extension TreeWrite {
         try Write.update(path, changes.map { ($0.location, $0.value) })
       }
     try write.checkLeafPaths()
+    try write.checkServerValues()
     return write
   }
 

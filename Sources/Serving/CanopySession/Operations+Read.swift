@@ -194,7 +194,9 @@ extension Operations {
     try interruption?.check()
     let node = root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
-    if options.hasQuery, !isLong, takesLong(options.query, in: node) { throw LongRead() }
+    // A leaf has no children to select, so an order alone leaves it as it is, for a listener as well.
+    let isQueried = options.hasQuery && (node.isBranch || !options.query.isUnbounded)
+    if isQueried, !isLong, takesLong(options.query, in: node) { throw LongRead() }
     var budget = isLong ? limits.replyBytesMax : limits.wholeReplyBytesMax
     // Hashing takes much longer than writing.
     if options.wantsETag, !isLong { budget = CompareAndSet.smallBytesMax }
@@ -215,7 +217,7 @@ extension Operations {
       if fits { members.append((key, node)) }
       return fits
     }
-    if options.hasQuery {
+    if isQueried {
       if options.query.isIndexed(in: node), options.query.count(in: node) > childrenMax {
         throw excess()
       }
@@ -290,6 +292,7 @@ extension Operations {
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
       "stringBytes": limits.stringBytesMax, "updateLocations": limits.updateLocationsMax,
       "updatePathBytes": Limits.updatePathBytesMax, "leafPathBytes": Limits.leafPathBytesMax,
+      "serverValues": Limits.serverValuesMax, "serverValueBytes": Limits.serverValueBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queriesPerLocation": limits.queriesPerLocationMax,
       "queuedBytes": limits.queuedBytesMax,

@@ -72,7 +72,7 @@ extension Operations {
     try checkDerivation(write, as: identity)
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
     let isDenied = rules.current.rules.denies(
-      write.assignments, as: caller, stepsMax: Operations.ruleStepsAtOnceMax)
+      write, as: caller, stepsMax: Operations.ruleStepsAtOnceMax)
     if isDenied == true { throw .denied }
   }
 
@@ -83,7 +83,7 @@ extension Operations {
     // First, because it costs least.
     try checkDerivation(write, as: identity)
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
-    if rules.current.rules.denies(write.assignments, before: nil, as: caller) { throw .denied }
+    if rules.current.rules.denies(write, before: nil, as: caller) { throw .denied }
   }
 
   /// Checks the number of locations of a write from which the blog derives data, unless the administrator writes.
@@ -239,7 +239,7 @@ extension RulesKeeper.Version {
 
   /// Whether the rules deny a write for a reason that the written data cannot change.
   func denies(_ write: Write, before: Node, as caller: RuleCaller) -> Bool {
-    rules.denies(write.assignments, before: before, as: caller)
+    rules.denies(write, before: before, as: caller)
   }
 
   /// Checks the number of locations from which the blog derives data. O(1) for a few locations.

@@ -54,12 +54,13 @@ struct EarlyDenialTests {
       #"{"rules":{"$a":{".read":"$a.matches(/^a*$/)",".write":"$a.matches(/^a*$/)"}}}"#)
     for (key, isAllowed) in [(String(repeating: "a", count: 100), true), ("b", false)] {
       let path = try Path(key)
-      let write = [Assignment(path, 1)]
+      let write = try Write(setting: [Assignment(path, 1)])
       #expect(rules.denies(write, as: nobody, stepsMax: 10_000) == !isAllowed)
       #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 10_000) == isAllowed)
     }
     let path = try Path(String(repeating: "a", count: 100))
-    #expect(rules.denies([Assignment(path, 1)], as: nobody, stepsMax: 50) == nil)
+    let write = try Write(setting: [Assignment(path, 1)])
+    #expect(rules.denies(write, as: nobody, stepsMax: 50) == nil)
     #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 50) == nil)
     #expect(rules.mayRead(path, in: .absent, as: nobody, stepsMax: 0) == nil)
   }
@@ -85,9 +86,9 @@ struct EarlyDenialTests {
       #"{"rules":{"$a":{".write":true,".validate":"auth != null","b":{".validate":"newData.isString()"},"$other":{".validate":false}}}}"#
     )
     func denies(_ path: String, _ value: Node, _ caller: RuleCaller) throws -> Bool {
-      let assignments = [Assignment(try Location(path), value)]
-      let early = rules.denies(assignments, before: nil, as: caller)
-      #expect(rules.denies(assignments, before: .absent, as: caller) == early)
+      let write = try Write(setting: [Assignment(try Location(path), value)])
+      let early = rules.denies(write, before: nil, as: caller)
+      #expect(rules.denies(write, before: .absent, as: caller) == early)
       return early
     }
     #expect(try denies("x/y", 1, user("ann")))
@@ -100,15 +101,29 @@ struct EarlyDenialTests {
     let mixed = try [("x/b", Node.absent), ("x/c", .absent), ("x/d", 1)].map {
       Assignment(try Location($0), $1)
     }
-    #expect(rules.denies(mixed, before: nil, as: user("ann")))
-    #expect(!rules.denies(mixed.prefix(2), before: nil, as: user("ann")))
+    #expect(rules.denies(try Write(setting: mixed), before: nil, as: user("ann")))
+    let removals = try Write(setting: Array(mixed.prefix(2)))
+    #expect(!rules.denies(removals, before: nil, as: user("ann")))
   }
 
   @Test func `the built-in rules deny unknown members of a profile without data`() throws {
     let rules = try BuiltInRules.load()
     let path = try Location("users/ann/z1")
-    #expect(rules.denies([Assignment(path, 1)], before: nil, as: user("ann")))
-    #expect(!rules.denies([Assignment(path, .absent)], before: nil, as: user("ann")))
+    #expect(
+      rules.denies(try Write(setting: [Assignment(path, 1)]), before: nil, as: user("ann")))
+    let removal = try Write(setting: [Assignment(path, .absent)])
+    #expect(!rules.denies(removal, before: nil, as: user("ann")))
+  }
+
+  @Test func `a server value counts as a value, and a priority alone does not`() throws {
+    let rules = try BuiltInRules.load()
+    func denies(_ json: String) throws -> Bool {
+      let write = try Write.set(Location("users/ann/z1"), WriteValue(json: json))
+      return rules.denies(write, before: nil, as: user("ann"))
+    }
+    #expect(try denies(#"{".sv":"timestamp"}"#))
+    #expect(try denies(#"{"a":{"b":{".sv":{"increment":1}}}}"#))
+    #expect(try !denies(#"{".value":null,".priority":{".sv":"timestamp"}}"#))
   }
 
   @Test func `rules that use too many steps deny`() throws {

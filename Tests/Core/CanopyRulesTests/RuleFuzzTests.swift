@@ -95,7 +95,8 @@ struct RuleFuzzTests {
       // A write is denied early only if it is denied, and without data only if it is denied with data.
       let early = rules.denies([location], before: data, as: caller)
       let earliest = rules.denies([location], before: nil, as: caller)
-      let set = [Assignment(location, value)]
+      let set = try Write(
+        setting: [Assignment(location, location.isPriority ? Node(1) : value)])
       let earlySet = rules.denies(set, before: data, as: caller)
       let earliestSet = rules.denies(set, before: nil, as: caller)
       let isSound =

@@ -34,6 +34,34 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `an order alone leaves a value without children as it is`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("SET /leaf \"x\"")
+      try await client.expect("GET /leaf {\"orderBy\":\"b\"}", "+\"x\"")
+      try await client.expect("GET /leaf {\"orderBy\":\"b\",\"limitToFirst\":1}", "+null")
+      try await client.expect("GET /leaf {\"orderBy\":\"b\",\"startAt\":null}", "+null")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `server values deep in an UPDATE are counted before the rules are asked`(
+    _ depth: Depth
+  ) async throws {
+    func update(_ count: Int) -> String {
+      let values = [String](repeating: "{\".sv\":\"timestamp\"}", count: count / 4)
+      let value = "{\"a\":{\"a\":[\(values.joined(separator: ","))]}}"
+      let members = (0..<4).map { "\"n\($0)\":\(value)" }
+      return "UPDATE /usernames {\(members.joined(separator: ","))}"
+    }
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      try await client.expect(update(1_000), failsWith: "PERMISSION_DENIED")
+      try await client.expect(update(1_004), failsWith: "INVALID_DATA")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `PUSH takes the next key while something is at its key`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()

@@ -1,7 +1,4 @@
 extension JSONReader {
-  /// The most server values in one value.
-  static let serverValuesMax = 1000
-
   /// Reads one value as a node.
   ///
   /// Null, `{}` and `[]` are absent; arrays become children keyed `0`, `1`, …; `.value`,
@@ -281,10 +278,11 @@ extension JSONReader {
   private mutating func addServerValue(
     _ value: ServerValue, isPriority: Bool, _ start: Int
   ) throws(TreeError) {
-    guard serverValues.count < JSONReader.serverValuesMax else {
+    guard serverValueCount < Limits.serverValuesMax else {
       throw .invalidJSON(
-        "a value may have at most \(JSONReader.serverValuesMax) server values", offset: start)
+        "one write may have at most \(Limits.serverValuesMax) server values", offset: start)
     }
+    serverValueCount += 1
     serverValues.append(
       LocatedServerValue(path: Path(keys: keys), isPriority: isPriority, value: value))
   }

@@ -27,6 +27,8 @@ public struct JSONReader: ~Copyable {
   var entries: [Child] = []
   var keys: [Key] = []
   var serverValues: [LocatedServerValue] = []
+  /// The number of server values that were read, in all values.
+  var serverValueCount = 0
 
   /// Creates a reader of bytes, which must outlive it.
   init(_ bytes: UnsafeRawBufferPointer, limits: Limits) {

@@ -82,6 +82,23 @@ struct JSONSpecialMemberTests {
     #expect(Reading(list(1001)).offset != nil)
   }
 
+  @Test func `the values of an update have at most 1,000 server values together`() throws {
+    let value = #"{".sv":"timestamp"}"#
+    func read(_ counts: [Int]) throws(TreeError) -> Int {
+      let members = counts.enumerated().map { index, count in
+        #""k\#(index)":[\#([String](repeating: value, count: count).joined(separator: ","))]"#
+      }
+      let text = "{\(members.joined(separator: ","))}"
+      let result = text.withUTF8Bytes { bytes in
+        Result { () throws(TreeError) in try JSONReader.readUpdate(json: bytes) }
+      }
+      return try result.get().reduce(0) { $0 + $1.1.serverValues.count }
+    }
+    #expect(try read([600, 400]) == 1_000)
+    #expect(throws: TreeError.self) { try read([600, 401]) }
+    #expect(throws: TreeError.self) { try read([Int](repeating: 1, count: 1_001)) }
+  }
+
   @Test func `server values are refused where they are not allowed`() {
     let text = #"{"a":{".sv":"timestamp"}}"#
     #expect(throws: TreeError.self) { try Node(json: text) }

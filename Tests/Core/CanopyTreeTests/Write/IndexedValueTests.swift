@@ -40,6 +40,24 @@ struct IndexedValueTests {
     #expect(Self.nodesTouched(tree, indexed) <= few)
   }
 
+  @Test func `a server value does not make the writer sort the children of a large value`() throws {
+    let plan = Self.plan((.child("n"), ["x", "u"]))
+    let tree = Tree(indexPlan: plan)
+    let placed = LocatedServerValue(
+      path: Path("7/n"), isPriority: false, value: .increment(500))
+    let value = WriteValue(
+      Self.branches(5_000).setting(.absent, at: placed.path), serverValues: [placed])
+    var indexed = try Write.set(Location("x/u"), value)
+    #expect(Self.nodesTouched(tree, indexed) > 1_000)
+    indexed.addIndexes(of: plan, over: 100)
+    #expect(Self.nodesTouched(tree, indexed) < 40)
+    var changed = tree
+    changed.apply(indexed.resolved(in: tree.root, at: 0), of: indexed)
+    #expect(changed.root.at("x/u").indexes.map(\.order) == [.child("n")])
+    #expect(changed.root.at("x/u/7/n") == 500)
+    #expect(changed.root.brokenInvariant() == nil)
+  }
+
   @Test func `a pushed value keeps its indexes if its key matches the same patterns`() throws {
     let plan = Self.plan((.child("n"), ["x", nil]), (.value, ["x", "named"]))
     let tree = Tree(indexPlan: plan)

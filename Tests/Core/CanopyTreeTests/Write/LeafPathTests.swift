@@ -73,6 +73,60 @@ struct LeafPathTests {
     #expect(throws: TreeError.self) { try write(2_000).checkLeafPaths() }
   }
 
+  @Test func `server values count as leaves`() throws {
+    func isAllowed(_ path: Path, _ places: [Path], isPriority: Bool = false) throws -> Bool {
+      let values = places.map {
+        LocatedServerValue(path: $0, isPriority: isPriority, value: .timestamp)
+      }
+      let write = try Write.set(Location(path), WriteValue(.absent, serverValues: values))
+      do throws(TreeError) { try write.checkLeafPaths() } catch {
+        guard case .tooLarge = error else { throw error }
+        return false
+      }
+      return true
+    }
+    let most = Limits.leafPathBytesMax
+    for isPriority in [false, true] {
+      let root = [Path.root]
+      #expect(try isAllowed(try Self.path(bytes: most), root, isPriority: isPriority))
+      #expect(try !isAllowed(try Self.path(bytes: most + 1), root, isPriority: isPriority))
+      let outer = try Self.path(bytes: most - 700)
+      let inner = [try Self.path(bytes: 700)]
+      #expect(try isAllowed(outer, inner, isPriority: isPriority))
+      let longer = try Self.path(bytes: most - 699)
+      #expect(try !isAllowed(longer, inner, isPriority: isPriority))
+    }
+    // Each path has 3,500 + 5 bytes, and 64 times the data are less: 23 bytes for each server value, and one path.
+    let path = try Self.path(bytes: 3_500)
+    let count = Limits.updatePathBytesMax / 3_505
+    let places = (0..<Int32(count + 1)).map { Path(keys: [Key(index: 1_000 + $0)]) }
+    #expect(try isAllowed(path, Array(places.dropLast())))
+    #expect(try !isAllowed(path, places))
+  }
+
+  @Test func `a value with server values may have half a mebibyte of JSON`() throws {
+    func node(textBytes: Int) -> Node {
+      Node(children: [("t", Node(String(repeating: "x", count: textBytes)))])
+    }
+    func isAllowed(textBytes: Int, _ values: [LocatedServerValue]) throws -> Bool {
+      let value = WriteValue(node(textBytes: textBytes), serverValues: values)
+      let small = Write.Item(Location("b"), WriteValue(.absent, serverValues: values))
+      let write = try Write([Write.Item(Location("a"), value), small])
+      do throws(TreeError) { try write.checkServerValues() } catch {
+        guard case .tooLarge = error else { throw error }
+        return false
+      }
+      return true
+    }
+    let bytesMax = Limits.serverValueBytesMax
+    let most = try #require(
+      (bytesMax - 32...bytesMax).last { node(textBytes: $0).fits(bytes: bytesMax) })
+    let value = LocatedServerValue(path: Path("at"), isPriority: false, value: .timestamp)
+    #expect(try isAllowed(textBytes: most, [value]))
+    #expect(try !isAllowed(textBytes: most + 1, [value]))
+    #expect(try isAllowed(textBytes: most + 1, []))
+  }
+
   @Test func `a removal is allowed at any path`() throws {
     #expect(try Self.isAllowed(try Self.path(bytes: 20_000), .absent))
   }
