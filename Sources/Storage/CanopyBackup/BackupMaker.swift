@@ -7,6 +7,8 @@ internal import Foundation
 public struct BackupPace: Sendable {
   /// The most pages that one step copies.
   public var pagesPerStep = 256
+  /// The shortest work after which there is a pause.
+  public var workMin = Duration.milliseconds(2)
   /// The longest pause after a step.
   public var pauseMax = Duration.milliseconds(100)
   /// Returns the time since some fixed moment. It never goes back.
@@ -152,23 +154,24 @@ public struct BackupMaker: Sendable {
     for _ in 0..<Self.triesMax {
       let rules = try Self.contents(path)
       var rulesWithin: Result<[UInt8]?, any Error>?
-      // The end of a copy ignores errors of the closure, so the first one is kept.
+      // The last step of a copy ignores errors of the closure, so the first one is kept.
       var failure: (any Error)?
-      let database = try SQLiteStore.copyDatabase(
-        of: folder, isServed: isServed, to: copy, pagesPerStep: pace.pagesPerStep
-      ) { step in
-        if rulesWithin == nil { rulesWithin = Result { try Self.contents(path) } }
-        do {
-          try progress(
-            BackupProgress(
-              namespace: namespace, bytes: step.pages * SQLiteStore.pageBytes,
-              bytesMax: 2 * step.pagesMax * SQLiteStore.pageBytes))
-        } catch {
+      var done = BackupProgress(namespace: namespace, bytes: 0, bytesMax: 0)
+      func report() throws {
+        do { try progress(done) } catch {
           failure = failure ?? error
           throw error
         }
         pacer.rest()
       }
+      let database = try SQLiteStore.copyDatabase(
+        of: folder, isServed: isServed, to: copy, pagesPerStep: pace.pagesPerStep,
+        afterStep: { step in
+          if rulesWithin == nil { rulesWithin = Result { try Self.contents(path) } }
+          done.bytes = step.pages * SQLiteStore.pageBytes
+          done.bytesMax = 2 * step.pagesMax * SQLiteStore.pageBytes
+          try report()
+        }, whileChecking: report)
       if let failure { throw failure }
       if try rulesWithin?.get() == rules { return (database, rules) }
       try FileManager.default.removeItem(atPath: copy)
@@ -213,10 +216,11 @@ private final class Pacer {
     began = pace.now()
   }
 
-  /// Pauses for as long as the work since the last pause took.
+  /// Pauses for as long as the work since the last pause took, if it took long enough.
   func rest() {
     let took = pace.now() - began
-    if took > .zero { pace.pause(min(took, pace.pauseMax)) }
+    guard took >= pace.workMin else { return }
+    pace.pause(min(took, pace.pauseMax))
     began = pace.now()
   }
 }

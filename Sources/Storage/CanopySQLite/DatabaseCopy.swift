@@ -1,6 +1,7 @@
 internal import CanopyRows
 internal import Foundation
 internal import GRDB
+internal import GRDBSQLite
 
 /// A copy of the database of a data folder as it was after one commit.
 public struct DatabaseCopy: Equatable, Sendable {
@@ -38,18 +39,20 @@ extension SQLiteStore {
   ///   - isServed: whether a server uses the folder, or may open it meanwhile. Otherwise the folder is locked.
   ///   - copy: a folder, new or empty, in which the copy gets the name `canopy.sqlite`.
   ///   - afterStep: called after each step. An error that it throws ends the copy.
+  ///   - whileChecking: called every few milliseconds while the copy is checked. An error that it throws ends the work.
   /// - Throws: `StoreError` if the folder is in use although `isServed` is false, if commits of it are lost, or if the copy
   ///   contains damage; an error of SQLite, or of `afterStep`. Then the copy must not be used.
   public static func copyDatabase(
     of folder: String, isServed: Bool, to copy: String, pagesPerStep: Int = 256,
-    afterStep: (DatabaseCopy.Progress) throws -> Void = { _ in }
+    afterStep: (DatabaseCopy.Progress) throws -> Void = { _ in },
+    whileChecking: () throws -> Void = {}
   ) throws -> DatabaseCopy {
     try createFolder(copy)
     if isServed {
       // Before the transaction: a commit is in the database when the file says so, and later commits do no harm.
       let tail = try TailFile(folder: folder, isRelaxed: false).read()
       try copyServed(folder, to: copy, pagesPerStep, afterStep)
-      let result = try checkCopy(copy, of: folder)
+      let result = try checkCopy(copy, of: folder, whileChecking)
       guard let tail, !tail.isRelaxed || tail.isOfThisBoot else { return result }
       guard result.sequence >= tail.tail.sequence else {
         throw StoreError.damaged(
@@ -67,7 +70,7 @@ extension SQLiteStore {
       throw error
     }
     try store.close()
-    return try checkCopy(copy, of: folder)
+    return try checkCopy(copy, of: folder, whileChecking)
   }
 
   private static func createFolder(_ path: String) throws(StoreError) {
@@ -144,10 +147,18 @@ extension SQLiteStore {
   ///
   /// Damage of the original is in its copy as well. Without this check the last sound backup might be removed because
   /// there are newer ones.
-  private static func checkCopy(_ copy: String, of folder: String) throws -> DatabaseCopy {
+  private static func checkCopy(
+    _ copy: String, of folder: String, _ whileChecking: () throws -> Void
+  ) throws -> DatabaseCopy {
     let store = try SQLiteStore.reading(copy)
     let result = Result {
-      if let problem = store.problemsOnThisThread().first {
+      var failure: (any Error)?
+      let problem = store.problemsOnThisThread {
+        do { try whileChecking() } catch { failure = error }
+        return failure == nil
+      }.first
+      if let failure { throw failure }
+      if let problem {
         throw StoreError.damaged("a copy of \(folder) contains damage: \(problem)")
       }
       return try store.pool.read { db in
@@ -159,5 +170,34 @@ extension SQLiteStore {
     }
     try store.close()
     return try result.get()
+  }
+}
+
+/// A closure that SQLite calls while it runs statements of a connection.
+final class StatementWatch {
+  /// The number of instructions of SQLite's virtual machine between two calls: some milliseconds in which rows are checked.
+  private static let instructions: Int32 = 1_000
+
+  private let goesOn: () -> Bool
+
+  private init(_ goesOn: @escaping () -> Bool) {
+    self.goesOn = goesOn
+  }
+
+  /// Runs `body`, and ends its statements with an error when `goesOn` returns false.
+  static func run<R>(
+    on db: Database, _ goesOn: () -> Bool, _ body: () throws -> R
+  ) rethrows -> R {
+    try withoutActuallyEscaping(goesOn) { goesOn in
+      let watch = StatementWatch(goesOn)
+      sqlite3_progress_handler(
+        db.sqliteConnection, instructions,
+        { watch in
+          guard let watch else { return 0 }
+          return Unmanaged<StatementWatch>.fromOpaque(watch).takeUnretainedValue().goesOn() ? 0 : 1
+        }, Unmanaged.passUnretained(watch).toOpaque())
+      defer { sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
+      return try withExtendedLifetime(watch) { try body() }
+    }
   }
 }

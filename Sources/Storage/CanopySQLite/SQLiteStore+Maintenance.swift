@@ -91,10 +91,14 @@ extension SQLiteStore {
 
   /// Returns the problems like `problems`, but without building the tree, which takes O(1) memory. Blocks the caller's
   /// thread.
-  func problemsOnThisThread() -> [String] {
+  ///
+  /// - Parameter goesOn: called every few milliseconds. If it returns false, the work ends with a problem.
+  func problemsOnThisThread(_ goesOn: () -> Bool) -> [String] {
     do {
       return try pool.read { db in
-        try SQLiteStore.rowProblems(db, folder, losses, foundTail?.tail)
+        try StatementWatch.run(on: db, goesOn) {
+          try SQLiteStore.rowProblems(db, folder, losses, foundTail?.tail)
+        }
       }
     } catch {
       return [(try? sentence(of: error)) ?? "\(error)"]

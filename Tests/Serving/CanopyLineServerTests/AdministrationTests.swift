@@ -29,6 +29,16 @@ import Testing
     }
   }
 
+  @Test func `a server without a data folder says how to make a backup`() async throws {
+    try await withServer(.inProcess) { server in
+      let client = try await server.connectAsAdministrator()
+      for line in ["BACKUP", "BACKUPS"] {
+        let refusal = try await client.refusal(line)
+        #expect(refusal.code == "BAD_REQUEST" && refusal.sentence.contains("pg_dump"))
+      }
+    }
+  }
+
   @Test(arguments: Depth.allCases)
   func `KEYS has the children in pages, and the length of values that it cuts off`(
     _ depth: Depth

@@ -158,8 +158,8 @@ import Testing
 
   @Test func `a backup takes at most half of the time, and a pause has a bound`() async throws {
     try await withServer { _ in
-      // Each look at the clock is 30 ms after the last one, or a second.
-      for (step, expected) in [(30, 30), (1_000, 100)] {
+      // Each look at the clock is so much later than the last one. Work of less than 2 ms adds up.
+      for (step, expected) in [(1, 2), (2, 2), (100, 100), (101, 100)] {
         let time = Shared(Duration.zero)
         let pauses = Shared<[Duration]>([])
         let backups = try backups(
@@ -169,7 +169,7 @@ import Testing
               return time.value
             }, pause: { pause in pauses.change { $0.append(pause) } }))
         _ = try await backups.make(.requested)
-        #expect(pauses.value.count >= 4)
+        #expect(pauses.value.count >= 2)
         #expect(pauses.value.allSatisfy { $0 == .milliseconds(expected) }, "\(pauses.value)")
         server.clock.advance(1_000)
       }

@@ -181,6 +181,30 @@ import Testing
     }
   }
 
+  @Test func `the check of a copy ends soon after an error, however large the copy is`()
+    async throws
+  {
+    struct Stop: Error {}
+    try await folder.withStore { store in
+      try fill(store, upTo: 400)
+      var calls = 0
+      _ = try SQLiteStore.copyDatabase(
+        of: folder.path, isServed: true, to: copy.path, whileChecking: { calls += 1 })
+      #expect(calls > 3)
+      let other = try Folder()
+      var later = 0
+      #expect(throws: Stop.self) {
+        try SQLiteStore.copyDatabase(
+          of: folder.path, isServed: true, to: other.path,
+          whileChecking: {
+            later += 1
+            if later == 2 { throw Stop() }
+          })
+      }
+      #expect(later == 2)
+    }
+  }
+
   @Test func `a long reader does not make each commit look at the log that it keeps`() async throws
   {
     var configuration = SQLiteStore.Configuration()
