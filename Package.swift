@@ -143,6 +143,10 @@ let package = Package(
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging, grdb, sqlite,
       ],
       path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
+    .target(
+      name: "CanopyBackup",
+      dependencies: ["CanopySystem", "CanopyWire", "CanopySQLite", crypto, logging],
+      path: "Sources/Storage/CanopyBackup", swiftSettings: settings),
     // Empty without the trait PostgreSQL.
     .target(
       name: "CanopyPostgres",
@@ -209,8 +213,8 @@ let package = Package(
       dependencies: [
         "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyMetrics",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
-        "CanopyPostgres", "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer",
-        "CanopyWire",
+        "CanopyBackup", "CanopyPostgres", "CanopyAccounts", "CanopySocial", "CanopySession",
+        "CanopyLineServer", "CanopyWire",
         logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
       ],
@@ -300,6 +304,13 @@ let package = Package(
         "CanopySocial", "CanopyTesting", logging, grdb,
       ],
       path: "Tests/Storage/CanopySQLiteTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyBackupTests",
+      dependencies: [
+        "CanopyBackup", "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopyAccounts",
+        "CanopyWire", "CanopyTesting", logging,
+      ],
+      path: "Tests/Storage/CanopyBackupTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyPostgresTests",
       dependencies: [

@@ -36,6 +36,10 @@ public enum AdministrationRequest: Sendable {
   case makePass
   /// Revokes a pass or the token that it gave.
   case endPass(String)
+  /// Makes a backup.
+  case makeBackup
+  /// Lists the stored backups.
+  case listBackups
 }
 
 /// A reference to an account in a request of the administrator.

@@ -2,7 +2,8 @@ internal import CanopyTree
 
 extension Command {
   /// The verbs about the server, for its administrator.
-  static let administration: [Command] = data + rules + people + watch + clients + console
+  static let administration: [Command] =
+    data + rules + people + watch + clients + console + backup
 
   private static let data: [Command] = [
     Command(
@@ -154,6 +155,24 @@ extension Command {
   ]
 }
 
+extension Command {
+  private static let backup: [Command] = [
+    Command(
+      "BACKUP", .administration, [],
+      "make a backup of all namespaces in the folder backups of the data folder",
+      reply:
+        #"when it is complete, `{"file":"requested-20261127T192826Z-42.tar","bytes":…,"seq":42,"time":…}`"#
+    ) { _ in .administration(.makeBackup) },
+    Command(
+      "BACKUPS", .administration, [],
+      "the stored backups, the newest first, and the progress of the present one",
+      reply:
+        #"`{"running":{"namespace":"default","bytes":…,"of":…},"failure":null,"failures":0,"every":86400,"kept":7,"#
+        + #""backups":[…],"more":false}`, each as in BACKUP; `running` is null if no backup is being made"#
+    ) { _ in .administration(.listBackups) },
+  ]
+}
+
 extension AdministrationRequest {
   /// The verb of the request.
   var verb: Verb {
@@ -176,6 +195,8 @@ extension AdministrationRequest {
     case .namespaces: .namespaces
     case .makePass: .pass
     case .endPass: .endPass
+    case .makeBackup: .backup
+    case .listBackups: .backups
     }
   }
 }
@@ -200,6 +221,8 @@ extension Verb {
   fileprivate static let namespaces = Verb("NAMESPACES")
   fileprivate static let pass = Verb("PASS")
   fileprivate static let endPass = Verb("ENDPASS")
+  fileprivate static let backup = Verb("BACKUP")
+  fileprivate static let backups = Verb("BACKUPS")
 }
 
 extension Arguments {

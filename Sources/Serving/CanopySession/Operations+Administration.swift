@@ -45,6 +45,8 @@ extension Operations {
     case .namespaces: try await listNamespaces()
     case .makePass: .json(ReplyJSON(passes.make()))
     case .endPass(let token): .json(.bool(passes.end(token)))
+    case .makeBackup: .json(try await requireBackups().make())
+    case .listBackups: try bounded(try await requireBackups().list(), "list the folder backups")
     }
   }
 
@@ -56,6 +58,16 @@ extension Operations {
       return nil
     }
     return try bounded(ReplyJSON(error), "correct some of the problems first")
+  }
+
+  private func requireBackups() throws(WireError) -> any BackupOperations {
+    guard let backups else {
+      throw WireError(
+        .badRequest,
+        "this server makes no backups: its data is in PostgreSQL, which has its own tools, such as pg_dump"
+      )
+    }
+    return backups
   }
 
   private func log(_ page: LogPage) throws(WireError) -> Reply {

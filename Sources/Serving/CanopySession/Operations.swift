@@ -46,6 +46,8 @@ public final class Operations: Sendable {
   public let metrics: MetricsRegistry
   /// The last lines of the log.
   let logLines: LogLines
+  /// The backups of the server; nil for a server that makes none.
+  let backups: (any BackupOperations)?
   /// The open connections of all protocols.
   public let clientRegistry: ClientRegistry
   /// The memory that connections of all protocols may make the server hold.
@@ -86,6 +88,7 @@ public final class Operations: Sendable {
   ///   - now: milliseconds since 1970; sessions expire by it.
   ///   - metrics: takes the measurements of all connections.
   ///   - logLines: the last lines of the log.
+  ///   - backups: the backups of the server; nil for a server that makes none.
   ///   - namespaceSource: the other databases; nil for none.
   public init(
     engine: Engine, accounts: AccountService,
@@ -95,7 +98,7 @@ public final class Operations: Sendable {
     rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger,
     metrics: MetricsRegistry = MetricsRegistry(), logLines: LogLines = LogLines(),
-    namespaceSource: (any NamespaceSource)? = nil,
+    backups: (any BackupOperations)? = nil, namespaceSource: (any NamespaceSource)? = nil,
     namespaceSettings: Namespaces.Settings = Namespaces.Settings()
   ) {
     namespace = .default
@@ -124,6 +127,7 @@ public final class Operations: Sendable {
     self.version = version
     self.metrics = metrics
     self.logLines = logLines
+    self.backups = backups
     clientRegistry = ClientRegistry()
     self.now = now
     self.logger = logger
@@ -167,6 +171,7 @@ public final class Operations: Sendable {
     sessions = home.sessions
     metrics = home.metrics
     logLines = home.logLines
+    backups = home.backups
     clientRegistry = home.clientRegistry
     memory = home.memory
     longWork = home.longWork

@@ -52,7 +52,8 @@ extension Request {
       .administration(.sessions), .administration(.endSessions), .administration(.clients),
       .administration(.client), .administration(.endClient), .administration(.metrics),
       .administration(.log), .administration(.namespaces), .administration(.makePass),
-      .administration(.endPass), .write(.blog), .read, .account, .listen:
+      .administration(.endPass), .administration(.makeBackup), .administration(.listBackups),
+      .write(.blog), .read, .account, .listen:
       0
     }
   }

@@ -19,15 +19,7 @@ struct AdministratorOptions: ParsableArguments {
   func use<R: Sendable>(
     _ body: @Sendable (inout AdministratorConnection) async throws -> R
   ) async throws -> R {
-    try OpenFiles.raised().checkClient()
-    let folder = try folder.folder()
-    guard let token = try AdministratorToken.load(from: folder) else {
-      throw Failure(
-        "\(folder) has no \(AdministratorToken.fileName); "
-          + "name the data folder of a server that was started at least once")
-    }
-    return try await AdministratorConnection.open(folder: folder) { connection in
-      _ = try await connection.success("AUTH \(token.text)")
+    try await AdministratorConnection.logIn(to: try folder.folder()) { connection in
       if option.name != .default { _ = try await connection.success("USE \(option.name)") }
       return try await body(&connection)
     }
@@ -39,6 +31,22 @@ struct AdministratorConnection {
   private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
   private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
   private var received: [UInt8] = []
+
+  /// Connects to the server of a folder as its administrator while `body` runs.
+  static func logIn<R: Sendable>(
+    to folder: String, _ body: @Sendable (inout AdministratorConnection) async throws -> R
+  ) async throws -> R {
+    try OpenFiles.raised().checkClient()
+    guard let token = try AdministratorToken.load(from: folder) else {
+      throw Failure(
+        "\(folder) has no \(AdministratorToken.fileName); "
+          + "name the data folder of a server that was started at least once")
+    }
+    return try await open(folder: folder) { connection in
+      _ = try await connection.success("AUTH \(token.text)")
+      return try await body(&connection)
+    }
+  }
 
   /// Connects, and closes the connection after `body`.
   ///

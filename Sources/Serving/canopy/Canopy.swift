@@ -14,7 +14,8 @@ struct Canopy: AsyncParsableCommand {
       """,
     version: version,
     subcommands: [
-      Serve.self, Seed.self, Import.self, Export.self, Verify.self, User.self, Rules.self,
+      Serve.self, Seed.self, Import.self, Export.self, Backup.self, Restore.self, Verify.self,
+      User.self, Rules.self,
       Namespace.self, Migrate.self, Shell.self, Console.self,
     ])
 }

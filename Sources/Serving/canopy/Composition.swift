@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyEvents
 import CanopyGateway
@@ -121,6 +122,11 @@ struct Composition: Sendable {
   /// The clock of the waits of background work.
   static let clock = ContinuousClock()
 
+  /// Returns the time since the start of the program.
+  static let uptime: @Sendable () -> Duration = { [began = clock.now] in
+    began.duration(to: clock.now)
+  }
+
   /// The system's clock.
   static let now: @Sendable () -> Int64 = AccountEnvironment.live.now
 }
@@ -141,6 +147,7 @@ struct Failure: Error, CustomStringConvertible {
       self = error
       return
     case let error as StoreError: description = error.sentence
+    case let error as BackupError: description = error.sentence
     case let error as JournalError: description = error.description
     case let error as AccountError: description = error.sentence
     case let error as SocialError: description = error.sentence

@@ -1,3 +1,4 @@
+import CanopyBackup
 import CanopyEngine
 import CanopyEvents
 import CanopyMetrics
@@ -37,6 +38,37 @@ extension MetricsRegistry {
       if let bytes = MetricsRegistry.residentBytes {
         gauge("process_resident_memory_bytes", "The memory of the process.", bytes)
       }
+    }
+  }
+
+  /// Adds the numbers of the backups.
+  func collect(from backups: Backups) {
+    collect { text in
+      let counts = backups.counts
+      text.add(
+        .counter, "canopy_backups_total", "Backups that this process has made.", [],
+        Double(counts.made))
+      text.add(
+        .counter, "canopy_backup_failures_total", "Backups that failed.", [],
+        Double(counts.failed))
+      func gauge(_ name: String, _ help: String, _ value: Double) {
+        text.add(.gauge, name, help, [], value)
+      }
+      gauge(
+        "canopy_backup_progress", "The part of the present backup that is done, from 0 to 1.",
+        counts.progress.map { Double($0.bytes) / Double(max(1, $0.bytesMax)) } ?? 0)
+      if let duration = counts.lastDuration {
+        gauge(
+          "canopy_backup_last_seconds", "The duration of the last backup.",
+          duration / .seconds(1))
+      }
+      guard let last = try? backups.stored().last else { return }
+      gauge(
+        "canopy_backup_last_timestamp_seconds",
+        "The time at which the newest stored backup began, in seconds since 1970.",
+        Double(last.time / 1_000))
+      gauge(
+        "canopy_backup_last_bytes", "The bytes of the newest stored backup.", Double(last.bytes))
     }
   }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyEvents
 import CanopyGateway
@@ -20,6 +21,7 @@ extension Serve {
     /// The last lines of the log.
     let logLines: LogLines
     let store: SQLiteStore.Configuration
+    let backups: Backups.Settings
     /// Without the indexes of the rules.
     let engine: Engine.Configuration
     let accounts: AccountSettings
@@ -48,7 +50,7 @@ extension Serve {
     if postgres != nil { try checkNode() }
     var settings = Settings(
       folder: folder, postgres: postgres, logger: try logger(keeping: logLines), logLines: logLines,
-      store: try store(),
+      store: try store(), backups: try backups(),
       engine: try engine(),
       accounts: try accounts(), hasher: try hasher(), identity: try identity(),
       listener: listener, gateway: try gateway(like: listener), limits: try limits(),
@@ -64,6 +66,10 @@ extension Serve {
       throw ValidationError(
         "--durability relaxed is for data folders; with --postgres the database decides when a write is stored"
       )
+    }
+    guard try Setting.value("backup-every", backupEvery) == nil else {
+      throw ValidationError(
+        "--backup-every is for data folders; with --postgres use PostgreSQL's own backup")
     }
     guard !acceptLoss else {
       throw ValidationError("--accept-loss is for data folders; leave it out with --postgres")
@@ -94,6 +100,18 @@ extension Serve {
     store.retainedMilliseconds = retained * 1000
     store.acceptsLoss = acceptLoss
     return store
+  }
+
+  private func backups() throws -> Backups.Settings {
+    var backups = Backups.Settings()
+    if let every = try Setting.value("backup-every", backupEvery) {
+      guard 1...1_000_000_000 ~= every else {
+        throw ValidationError("--backup-every must be from 1 to 1000000000")
+      }
+      backups.every = .seconds(every)
+    }
+    backups.kept = try positive("backups-kept", backupsKept, default: backups.kept)
+    return backups
   }
 
   private func engine() throws -> Engine.Configuration {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyEvents
 import CanopyGateway
@@ -88,6 +89,11 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
   @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
+  @Option(help: "Seconds between two backups (no backups).") var backupEvery: Int64?
+  @Option(
+    help:
+      "The number of newest backups that are kept, of the schedule and of requests each (7).")
+  var backupsKept: Int?
   @Option(
     help: "The number of threads that serve a port (one per two cores; for HTTP one per core).")
   var threads: Int?
@@ -111,13 +117,16 @@ struct Serve: AsyncParsableCommand {
     let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
     let shared = try await sharedParts(settings, node)
     let parts = try await open(settings, shared, rules, metrics)
-    let operations = try await operations(on: parts, settings, shared, rules, metrics)
+    let backups = shared == nil ? Backups(ofServerOn: settings) : nil
+    let operations = try await operations(on: parts, settings, shared, rules, metrics, backups)
     let listeners = listeners(for: operations, settings, metrics)
+    if let backups { metrics.collect(from: backups) }
     var reload: CertificateReload?
     if let certificate = settings.listener.certificate {
       reload = await CertificateReload(certificate, logger: logger)
     }
-    // Services shut down in reverse order: first the listeners, last the engine, on which all others depend.
+    // Services shut down in reverse order: a backup that is being made ends first, because a client may wait for it; then
+    // the listeners, and last the engine, on which all others depend.
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
@@ -125,7 +134,8 @@ struct Serve: AsyncParsableCommand {
         MemoryReturn(memory: operations.memory),
         listeners,
       ] + (reload.map { [$0] } ?? [])
-        + (operations.hasLease ? [LeaseService(operations: operations)] : []),
+        + (operations.hasLease ? [LeaseService(operations: operations)] : [])
+        + (backups.map { [BackupService(backups: $0)] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try await parts.store.close()
@@ -188,7 +198,7 @@ struct Serve: AsyncParsableCommand {
   /// Returns the operations that requests ask for.
   private func operations(
     on parts: Composition, _ settings: Settings, _ shared: SharedParts?, _ rules: RulesKeeper,
-    _ metrics: MetricsRegistry
+    _ metrics: MetricsRegistry, _ backups: Backups?
   ) async throws -> Operations {
     let (folder, logger) = (settings.folder, settings.logger)
     let keys: IdentityKeys
@@ -222,6 +232,7 @@ struct Serve: AsyncParsableCommand {
       disconnectStore: parts.store, rules: rules, limits: settings.limits,
       version: Canopy.version, now: Composition.now, logger: logger,
       metrics: metrics, logLines: settings.logLines,
+      backups: backups.map { ServerBackups(backups: $0) },
       namespaceSource: namespaces,
       namespaceSettings: settings.namespaces)
   }

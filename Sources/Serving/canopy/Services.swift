@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyEvents
 import CanopySession
@@ -81,6 +82,23 @@ struct NamespaceService: Service {
       }
     }
     await operations.namespaces.closeAll()
+  }
+}
+
+/// The service that makes the backups of the schedule. At the shutdown it ends the backup that is being made.
+struct BackupService: Service {
+  let backups: Backups
+
+  func run() async {
+    await withGracefulShutdownHandler {
+      await cancelWhenGracefulShutdown {
+        await backups.run(clock: Composition.clock)
+        // A service that ends would end the server.
+        try? await gracefulShutdown()
+      }
+    } onGracefulShutdown: {
+      backups.stop()
+    }
   }
 }
 

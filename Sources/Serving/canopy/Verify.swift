@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyIdentity
 import CanopyRules
@@ -12,48 +13,111 @@ import Foundation
 
 struct Verify: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Check that a data folder is undamaged and consistent.",
+    abstract: "Check that a data folder or a backup is undamaged and consistent.",
     discussion: """
       The command checks the database file, the checkpoint and the journal; the structure of the tree; \
       both copies of every post with its stars and comments; user names and accounts; the rules; the token of the \
       administrator; and the keys of identity tokens. It checks the other namespaces in the same way, without what \
-      belongs to the blog or the whole server. It prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
+      belongs to the blog or the whole server. It prints one line for each problem and changes nothing. A backup is compared with its checksums, and \
+      then checked like a folder; it is unpacked into the temporary folder of the system, which TMPDIR names. The exit \
+      code is 1 if there is a problem.
       """)
 
   @OptionGroup var folder: FolderOption
   @Option(help: "The namespace to check (all).") var namespace: NamespaceName?
+  @Argument(help: "The file of a backup, in place of a data folder.") var file: String?
+
+  func validate() throws {
+    guard file == nil || folder.data == nil else {
+      throw ValidationError("name a data folder or a backup, not both")
+    }
+  }
 
   func run() async throws {
     let problems = try await Failure.explaining {
-      let folders = NamespaceFolders(try folder.existingFolder())
-      let names = try namespace.map { [$0] } ?? ([.default] + folders.names())
-      var problems: [String] = []
-      for name in names {
-        if name == .default {
-          problems += try await self.problems(in: try folders.existingPath(of: name), of: name)
-        } else {
-          problems += try await self.problems(in: folders, of: name).map {
-            "namespace \(name): " + $0
-          }
-        }
+      if let file { return try await check(BackupFile(file)) }
+      return try await FolderCheck(NamespaceFolders(try folder.existingFolder()), namespace).run {
+        try Output.line($0)
       }
-      return problems
     }
     for problem in problems { try Output.line(problem) }
     if !problems.isEmpty { throw ExitCode(1) }
   }
 
+  /// Unpacks a backup, and returns the problems of the folder.
+  private func check(_ backup: BackupFile) async throws -> [String] {
+    let folder =
+      FileManager.default.temporaryDirectory.path
+      + "/canopy-verify-\(String(Composition.random(), radix: 16))"
+    guard mkdir(folder, 0o700) == 0 else {
+      throw Failure(
+        "\(folder) cannot be created: \(String(cString: strerror(errno))); name another place with TMPDIR"
+      )
+    }
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    return try await Interruption.removing([folder]) {
+      let description: BackupDescription
+      do throws(BackupError) {
+        description = try backup.unpack(to: folder) {
+          Output.progress("unpacked \(Output.megabytes($0)) of \(Output.megabytes($1))")
+        }
+      } catch {
+        guard case .damaged(let problem) = error else { throw error }
+        return [problem]
+      }
+      Output.progress("", isDone: true)
+      let time = Date(timeIntervalSince1970: Double(description.time) / 1_000)
+      try Output.line("a backup of \(time.formatted(.iso8601)), made by \(description.program)")
+      return try await FolderCheck(NamespaceFolders(folder), namespace).run {
+        try Output.line($0)
+      }
+    }
+  }
+}
+
+/// The check of a data folder that no server uses.
+struct FolderCheck {
+  private let folders: NamespaceFolders
+  /// The only namespace to check; nil for all.
+  private let namespace: NamespaceName?
+
+  init(_ folders: NamespaceFolders, _ namespace: NamespaceName? = nil) {
+    self.folders = folders
+    self.namespace = namespace
+  }
+
+  /// Returns the problems of the folder, a sentence each.
+  ///
+  /// - Parameter report: receives a line for each namespace without problems.
+  func run(_ report: (String) throws -> Void = { _ in }) async throws -> [String] {
+    let names = try namespace.map { [$0] } ?? ([.default] + folders.names())
+    var problems: [String] = []
+    for name in names {
+      if name == .default {
+        problems += try await self.problems(
+          in: try folders.existingPath(of: name), of: name, report)
+      } else {
+        problems += try await self.problems(of: name, report).map { "namespace \(name): " + $0 }
+      }
+    }
+    return problems
+  }
+
   /// Returns the problems of a namespace. One that cannot be read does not keep the command from checking the others.
   private func problems(
-    in folders: NamespaceFolders, of name: NamespaceName
+    of name: NamespaceName, _ report: (String) throws -> Void
   ) async throws -> [String] {
-    do { return try await problems(in: try folders.existingPath(of: name), of: name) } catch {
+    do {
+      return try await problems(in: try folders.existingPath(of: name), of: name, report)
+    } catch {
       if namespace != nil { throw error }
       return [Failure(error).description]
     }
   }
 
-  private func problems(in folder: String, of name: NamespaceName) async throws -> [String] {
+  private func problems(
+    in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
+  ) async throws -> [String] {
     let store = try SQLiteStore.reading(folder)
     var problems = try await store.problems()
     if problems.isEmpty {
@@ -67,7 +131,7 @@ struct Verify: AsyncParsableCommand {
       }
       if problems.isEmpty {
         let posts = root.at(try Path("posts")).childCount
-        try Output.line(
+        try report(
           name == .default
             ? "ok: \(sequence) commits, \(posts) posts, nothing wrong"
             : "namespace \(name): ok: \(sequence) commits, nothing wrong")
@@ -92,8 +156,9 @@ struct Verify: AsyncParsableCommand {
     do { _ = try AdministratorToken.load(from: folder) } catch {
       problems.append(Failure(error).description)
     }
-    var status = stat()
-    guard lstat(folder + "/" + IdentityKeys.fileName, &status) == 0 else { return problems }
+    // A link to a missing file exists, too.
+    let path = folder + "/" + IdentityKeys.fileName
+    guard (try? FileManager.default.attributesOfItem(atPath: path)) != nil else { return problems }
     // The file exists, so this creates none.
     do {
       _ = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
@@ -110,11 +175,15 @@ struct Verify: AsyncParsableCommand {
       let accounts = try await store.accounts(after: after, limit: 1000)
       guard let last = accounts.last else { return problems }
       after = last.emailNormalized
-      for account in accounts where !account.isPending && !account.username.isEmpty {
-        if (try? Users.find(uid: account.uid, in: root)) == nil {
-          problems.append("the account \(account.uid) has no profile in /users")
-        }
+      for account in accounts where Self.lacksProfile(account, in: root) {
+        problems.append("the account \(account.uid) has no profile in /users")
       }
     }
+  }
+
+  /// Whether an account must have a profile in the tree and has none.
+  static func lacksProfile(_ account: Account, in root: Node) -> Bool {
+    !account.isPending && !account.username.isEmpty
+      && (try? Users.find(uid: account.uid, in: root)) == nil
   }
 }

@@ -17,6 +17,10 @@ internal import Synchronization
 /// pass of the writing connection, which would wait until the disk has all that was copied before. So the copier
 /// synchronizes the file itself, just before that pass.
 ///
+/// A long read transaction, such as that of a backup, keeps the rest of the log from being copied. Then the writing
+/// connection copies nothing, and the next copy begins when the rest has grown by half. Each attempt looks at all frames
+/// that are not copied, so frequent attempts would hold up the commits.
+///
 /// Background steps may write much in a short time, such as a checkpoint of large values. The log is copied after fewer
 /// frames of them, because the disk serves no commit quickly while it writes the frames of a long log.
 ///
@@ -37,6 +41,8 @@ final class LogCopier: Sendable {
     var writerFramesMax = 0
     /// The number of copies that have begun.
     var copies = 0
+    /// The number of copies that ended with frames that a reader keeps from being copied.
+    var delayedCopies = 0
     var isCopying = false
     var isClosed = false
   }
@@ -102,6 +108,9 @@ final class LogCopier: Sendable {
   /// The number of copies that have begun.
   var copies: Int { state.withLock { $0.copies } }
 
+  /// The number of copies that ended with frames that a reader keeps from being copied.
+  var delayedCopies: Int { state.withLock { $0.delayedCopies } }
+
   /// The most copied frames that the writing connection had to synchronize.
   var writerFramesMax: Int { state.withLock { $0.writerFramesMax } }
 
@@ -149,10 +158,12 @@ final class LogCopier: Sendable {
   }
 
   private func copy() {
+    var delayedFrames = 0
     defer {
       state.withLock { state in
         state.isCopying = false
-        state.threshold = max(framesMax, state.frames + LogCopier.retryFrames)
+        let growth = max(LogCopier.retryFrames, delayedFrames / 2)
+        state.threshold = max(framesMax, state.frames + growth)
       }
     }
     guard let pool = writer.withLock({ $0 }), !state.withLock({ $0.isClosed }) else { return }
@@ -160,12 +171,18 @@ final class LogCopier: Sendable {
       let connection = try openConnection()
       var copied = 0
       for _ in 0..<LogCopier.passesMax {
-        let before = copied
+        let (before, frames) = (copied, frames)
         copied = try connection.inDatabase { try $0.checkpoint(.passive).checkpointedFrameCount }
         note(copied: copied - before)
+        // A commit may have restarted the log meanwhile; then it is short.
+        delayedFrames = max(0, min(frames, self.frames) - copied)
         if copied - before <= LogCopier.lastFramesMax { break }
       }
       synchronizeDatabase()
+      guard delayedFrames == 0 else {
+        state.withLock { $0.delayedCopies += 1 }
+        return
+      }
       try pool.writeWithoutTransaction { db in
         note(copied: try db.checkpoint(.passive).checkpointedFrameCount - copied)
         state.withLock { $0.writerFramesMax = max($0.writerFramesMax, $0.copiedFrames) }

@@ -75,36 +75,67 @@ extension SQLiteStore {
 
   /// Returns one sentence for each problem of the files, the checkpoint or the journal; empty if there is none. O(size).
   public func problems() async throws -> [String] {
-    let path = folder + "/canopy.sqlite"
     do {
       return try await pool.read { [losses, folder, tail = foundTail?.tail] db in
-        var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-        problems = losses + problems
-        guard problems.isEmpty else { return problems }
-        let meta = try Meta.read(db)
-        guard try Schema.checksum(db).stored == meta[.schema] else {
-          throw StoreError.alteredDefinition(in: path)
-        }
-        try SequenceRange.check(db)
-        for table in SealedTable.allCases { problems += try table.problems(db) }
-        problems += try SQLiteStore.journalProblems(db, meta)
-        problems += try SQLiteStore.disconnectProblems(db)
-        if let error = try Opening.wrongTime(in: folder, db, tail) {
-          problems.append(error.sentence)
-        }
-        problems += try RowCheck.problems(db)
-        try SQLiteStore.forEachClientWrite(db) { _ = try $0.write() }
+        let problems = try SQLiteStore.rowProblems(db, folder, losses, tail)
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
-          try SQLiteStore.forEachCommit(db, after: meta[.checkpoint]) { _ in }
+          try SQLiteStore.forEachCommit(db, after: Meta.read(db)[.checkpoint]) { _ in }
         }
         return problems
       }
-    } catch let error as StoreError {
-      return [error.sentence]
-    } catch let error as DatabaseError {
-      return [StoreError.opening(path, error).sentence]
+    } catch {
+      return [try sentence(of: error)]
     }
+  }
+
+  /// Returns the problems like `problems`, but without building the tree, which takes O(1) memory. Blocks the caller's
+  /// thread.
+  ///
+  /// - Parameter goesOn: called every few milliseconds. If it returns false, the work ends with a problem.
+  func problemsOnThisThread(_ goesOn: () -> Bool) -> [String] {
+    do {
+      return try pool.read { db in
+        try StatementWatch.run(on: db, goesOn) {
+          try SQLiteStore.rowProblems(db, folder, losses, foundTail?.tail)
+        }
+      }
+    } catch {
+      return [(try? sentence(of: error)) ?? "\(error)"]
+    }
+  }
+
+  /// Returns the sentence of an error of reading a damaged database.
+  ///
+  /// - Throws: any other error.
+  private func sentence(of error: any Error) throws -> String {
+    switch error {
+    case let error as StoreError: error.sentence
+    case let error as DatabaseError:
+      StoreError.opening(folder + "/canopy.sqlite", error).sentence
+    default: throw error
+    }
+  }
+
+  /// Returns the problems that reading each row finds.
+  private static func rowProblems(
+    _ db: Database, _ folder: String, _ losses: [String], _ tail: Tail?
+  ) throws -> [String] {
+    var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+    problems = losses + problems
+    guard problems.isEmpty else { return problems }
+    let meta = try Meta.read(db)
+    guard try Schema.checksum(db).stored == meta[.schema] else {
+      throw StoreError.alteredDefinition(in: folder + "/canopy.sqlite")
+    }
+    try SequenceRange.check(db)
+    for table in SealedTable.allCases { problems += try table.problems(db) }
+    problems += try SQLiteStore.journalProblems(db, meta)
+    problems += try SQLiteStore.disconnectProblems(db)
+    if let error = try Opening.wrongTime(in: folder, db, tail) { problems.append(error.sentence) }
+    problems += try RowCheck.problems(db)
+    try SQLiteStore.forEachClientWrite(db) { _ = try $0.write() }
+    return problems
   }
 
   private static func journalProblems(_ db: Database, _ meta: Meta) throws -> [String] {

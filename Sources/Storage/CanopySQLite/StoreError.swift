@@ -15,12 +15,14 @@ public enum StoreError: Error, Equatable, Sendable {
   case damaged(String)
   /// A time is outside of the range that keys can contain.
   case wrongTime(String)
+  /// A database cannot be restored to the requested commit.
+  case unreachable(String)
 
   /// One sentence that says what is wrong and what to do.
   public var sentence: String {
     switch self {
     case .inUse(let text), .inaccessible(let text), .newerSchema(let text), .damaged(let text),
-      .wrongTime(let text):
+      .wrongTime(let text), .unreachable(let text):
       text
     }
   }

@@ -159,6 +159,8 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("NAMESPACES"),
     Sample("PASS"),
     Sample("ENDPASS token", ["0123456789"]),
+    Sample("BACKUP"),
+    Sample("BACKUPS"),
   ]
 
   static let all = session + blog + tree + administration

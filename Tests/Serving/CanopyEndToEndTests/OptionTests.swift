@@ -23,6 +23,7 @@ import Testing
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
     ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),
     ("allow-origin", "https://a.example,http://b.example:8080", ["a.example", "https://a/", ","]),
+    ("backup-every", "1000000000", ["0", "1000000001", "1h"]), ("backups-kept", "1", ["0", "x"]),
     ("threads", "1", ["0", "two"]),
     ("log-level", "debug", ["loud"]),
   ]

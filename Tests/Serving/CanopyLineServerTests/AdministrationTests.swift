@@ -17,7 +17,7 @@ import Testing
       "KEYS /posts", "RULES", "RULES built-in", "CHECKRULES built-in", "EXPLAIN null READ /",
       "USERS", "USER @ada", "DISABLE @ada", "ENABLE @ada", "SETPASSWORD @ada \"engine of 1843\"",
       "SESSIONS @ada", "ENDSESSIONS @ada", "METRICS", "LOG", "CLIENTS", "CLIENT 1", "ENDCLIENT 1",
-      "NAMESPACES", "PASS", "ENDPASS 0123456789",
+      "NAMESPACES", "PASS", "ENDPASS 0123456789", "BACKUP", "BACKUPS",
     ]
     let verbs = Set(lines.map { $0.prefix { $0 != " " } }.map(String.init))
     #expect(verbs == Set(Command.all.filter { $0.group == .administration }.map(\.verb)))
@@ -25,6 +25,16 @@ import Testing
       for client in [try await server.connect(), try await server.connect(as: "ada")] {
         for line in lines { try await client.expect(line, failsWith: "PERMISSION_DENIED") }
         try await client.expect("PING", "+\"PONG\"")
+      }
+    }
+  }
+
+  @Test func `a server without a data folder says how to make a backup`() async throws {
+    try await withServer(.inProcess) { server in
+      let client = try await server.connectAsAdministrator()
+      for line in ["BACKUP", "BACKUPS"] {
+        let refusal = try await client.refusal(line)
+        #expect(refusal.code == "BAD_REQUEST" && refusal.sentence.contains("pg_dump"))
       }
     }
   }

@@ -89,7 +89,7 @@ struct DocumentTests {
     var help: [String: String] = [:]
     for command in [
       "serve", "seed", "import", "export", "verify", "user list", "shell", "rules get", "rules set",
-      "migrate", "namespace create",
+      "migrate", "namespace create", "backup", "restore",
     ] {
       let outcome = try await Program.run(
         Program.canopy, ["help"] + command.split(separator: " ").map(String.init))

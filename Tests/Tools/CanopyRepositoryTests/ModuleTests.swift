@@ -80,6 +80,13 @@ struct ModuleTests {
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", "Dispatch", "Foundation",
         "GRDB", "GRDBSQLite", "Logging", "Synchronization",
       ]),
+    // Not SQL, requests or sockets: the files of backups. Not the meaning of the tree.
+    Rule(
+      "Storage", "CanopyBackup",
+      [
+        "CanopySQLite", "CanopySystem", "CanopyWire", "Crypto", "Foundation", "Logging",
+        "Synchronization",
+      ]),
     // The only module that knows libpq. It does not know the meaning of the tree.
     Rule(
       "Storage", "CanopyPostgres",
@@ -145,10 +152,11 @@ struct ModuleTests {
     Rule(
       "Serving", "canopy",
       [
-        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyEvents", "CanopyGateway",
-        "CanopyIdentity", "CanopyMetrics", "CanopyPostgres", "CanopyRules", "CanopyLineServer",
+        "ArgumentParser", "CanopyAccounts", "CanopyBackup", "CanopyEngine", "CanopyEvents",
+        "CanopyGateway", "CanopyIdentity", "CanopyMetrics", "CanopyPostgres", "CanopyRules",
+        "CanopyLineServer",
         "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree", "CanopyWire",
-        "Foundation", "Logging", "NIOCore",
+        "Dispatch", "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]),
 

@@ -1,0 +1,142 @@
+import ArgumentParser
+import CanopyBackup
+import CanopySQLite
+import CanopySystem
+import CanopyTree
+import Foundation
+
+struct Backup: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Write a backup of a data folder into a file, also while a server runs.",
+    discussion: """
+      The file is a tar archive with all namespaces, each as it was after one commit, with the accounts, the rules, the \
+      on-disconnect writes, the keys of identity tokens and the administrator's token. Keep it secret. A running server \
+      makes the backup itself, in small steps beside its other work. The file gets its name when it is complete and \
+      checked, and replaces an older file of that name.
+      """)
+
+  @OptionGroup var folder: FolderOption
+  @Argument(help: "The file to write.") var file: String
+
+  func run() async throws {
+    try await Failure.explaining {
+      let folder = try folder.folder()
+      guard access(folder + "/" + NodeFolder.nameFile, F_OK) != 0 else {
+        throw Failure(
+          "the data of \(folder) is in PostgreSQL; make a backup with PostgreSQL's own tools, such as pg_dump"
+        )
+      }
+      _ = try self.folder.existingFolder()
+      try checkTarget()
+      let made: (sequence: Int64, bytes: Int)
+      do {
+        made = try await makeOfFolder(folder)
+      } catch StoreError.inUse {
+        made = try await makeOfServer(folder)
+      }
+      try Output.line(
+        "\(file) has commit \(made.sequence) and all before it, in \(made.bytes) bytes")
+    }
+  }
+
+  private func checkTarget() throws {
+    var status = stat()
+    guard lstat(file, &status) == 0 else { return }
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      throw Failure("\(file) is not a regular file; name a file that does not exist yet")
+    }
+  }
+
+  // MARK: Without a server
+
+  private func makeOfFolder(_ folder: String) async throws -> (Int64, Int) {
+    let url = URL(fileURLWithPath: file)
+    let work =
+      url.deletingLastPathComponent().path
+      + "/.\(url.lastPathComponent).part-\(ProcessInfo.processInfo.processIdentifier)"
+    return try await Interruption.removing([work]) {
+      let maker = BackupMaker.ofFolder(folder, isServed: false, pace: .unlimited)
+      let made = try maker.make(in: work) { _ in
+        file
+      } progress: {
+        Self.show($0.bytes, $0.bytesMax)
+      }
+      Output.progress("", isDone: true)
+      return (made.description.databases[0].sequence, made.bytes)
+    }
+  }
+
+  private static func show(_ bytes: Int, _ bytesMax: Int) {
+    Output.progress("copied \(Output.megabytes(bytes)) of \(Output.megabytes(bytesMax))")
+  }
+
+  // MARK: With a server
+
+  private func makeOfServer(_ folder: String) async throws -> (Int64, Int) {
+    let reply = try await withThrowingTaskGroup(of: Void.self) { tasks in
+      if isatty(2) == 1 { tasks.addTask { try await Self.showProgress(of: folder) } }
+      let reply = try await AdministratorConnection.logIn(to: folder) { connection in
+        try await connection.success("BACKUP")
+      }
+      tasks.cancelAll()
+      return reply
+    }
+    guard let name = reply["file"]?.string, let sequence = reply["seq"]?.integer,
+      let bytes = reply["bytes"]?.integer
+    else { throw Failure("the server's reply has no file; see the server's log") }
+    try take(folder + "/" + Backups.folderName + "/" + name)
+    return (sequence, Int(bytes))
+  }
+
+  /// Shows the progress of the server every half a second.
+  private static func showProgress(of folder: String) async throws {
+    try await AdministratorConnection.logIn(to: folder) { connection in
+      while true {
+        let running = try await connection.success("BACKUPS")["running"]
+        if let done = running?["bytes"]?.integer, let total = running?["of"]?.integer {
+          show(Int(done), Int(total))
+        }
+        try await Task.sleep(for: .milliseconds(500))
+      }
+    }
+  }
+
+  /// Moves the backup of the server to the name of the file, on another disk by a copy.
+  private func take(_ made: String) throws {
+    if rename(made, file) == 0 { return }
+    let code = errno
+    guard code == EXDEV else {
+      throw Failure(
+        "\(file) cannot be written: \(ExportFile.reason(code)); the backup is in \(made)")
+    }
+    let source = open(made, O_RDONLY | O_CLOEXEC)
+    guard source >= 0 else {
+      throw Failure("\(made) cannot be read: \(String(cString: strerror(errno)))")
+    }
+    defer { close(source) }
+    let temporary = file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
+    do {
+      try AtomicFile.replace(file, temporary: temporary) { write in
+        var buffer = [UInt8](repeating: 0, count: 1024 * 1024)
+        while true {
+          let count = read(source, &buffer, buffer.count)
+          if count < 0, errno == EINTR { continue }
+          guard count >= 0 else { throw FileError("read", made) }
+          if count == 0 { return }
+          try buffer.withUnsafeBytes { try write(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+        }
+      }
+    } catch let error as FileError {
+      throw Failure(
+        "\(file) cannot be written: \(ExportFile.reason(error.code)); the backup is in \(made)")
+    }
+    unlink(made)
+  }
+}
+
+extension JSONValue {
+  /// The integer of a leaf; nil for another value.
+  fileprivate var integer: Int64? {
+    if case .leaf(let node) = self { node.integerValue } else { nil }
+  }
+}

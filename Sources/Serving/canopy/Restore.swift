@@ -1,0 +1,125 @@
+import ArgumentParser
+import CanopyAccounts
+import CanopyBackup
+import CanopyEngine
+import CanopySocial
+import CanopySQLite
+import CanopyTree
+import CanopyWire
+import Foundation
+
+struct Restore: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Make a new data folder of a backup, up to its last commit or an earlier one.",
+    discussion: """
+      The folder gets its name when it is complete and verified. Nothing else is changed. \
+      An earlier point can be reached if the backup has the commits after it, which a server keeps for a time \
+      (--retained-commits, --retained-seconds, --retained-bytes): the command undoes them. With an older backup of the \
+      same server, it makes the commits between the two backups again instead. The accounts, the sessions, the rules and \
+      the on-disconnect writes are always those of the newer backup; accounts that have no profile at an earlier point \
+      are removed. New commits get much higher numbers, so that no client takes them for commits that are lost.
+      """)
+
+  @Argument(help: "The file of the backup.") var file: String
+  @OptionGroup var folder: FolderOption
+  @Option(help: "The number of the last commit to keep.") var upToSequence: Int64?
+  @Option(
+    help:
+      "The time up to which commits are kept: 2026-01-31T12:00:00Z, or milliseconds since 1970.")
+  var upToTime: Moment?
+  @Option(help: "An older backup, on whose tree the commits are made again.") var older: String?
+  @Option(
+    help: "The namespace with the earlier point (default for a number, all for a time).")
+  var namespace: NamespaceName?
+
+  func validate() throws {
+    guard upToSequence == nil || upToTime == nil else {
+      throw ValidationError("name a number or a time, not both")
+    }
+    guard upToSequence != nil || upToTime != nil || (older == nil && namespace == nil) else {
+      throw ValidationError(
+        "--older and --namespace go with --up-to-sequence or --up-to-time; name one of them")
+    }
+  }
+
+  func run() async throws {
+    try await Failure.explaining {
+      let folder = try folder.folder()
+      let point: RestorePoint =
+        upToSequence.map { .sequence($0) } ?? upToTime.map { .time($0.milliseconds) } ?? .last
+      let only = namespace ?? (upToSequence == nil ? nil : .default)
+      let restoring = Restoring(BackupFile(file), older: older.map { BackupFile($0) }) {
+        only == nil || $0 == only ? point : .last
+      }
+      let number = Int(ProcessInfo.processInfo.processIdentifier)
+      let outcomes = try await Interruption.removing(
+        restoring.workFolders(beside: folder, number: number)
+      ) {
+        try await restoring.run(to: folder, number: number) {
+          Output.progress("unpacked \(Output.megabytes($0)) of \(Output.megabytes($1))")
+        } check: { unpacked, outcomes in
+          Output.progress("", isDone: true)
+          if let only, !outcomes.contains(where: { $0.namespace == only }) {
+            throw Failure("\(file) has no namespace \(only); choose one that it has")
+          }
+          if outcomes.contains(where: { $0.namespace == .default && $0.isEarlier }) {
+            try await removeLaterAccounts(in: unpacked)
+          }
+          let check = FolderCheck(NamespaceFolders(unpacked))
+          if let problem = try await check.run().first {
+            throw Failure("the restored folder would be damaged: \(problem)")
+          }
+        }
+      }
+      for outcome in outcomes {
+        try Output.line(
+          "namespace \(outcome.namespace): restored up to commit \(outcome.sequence)")
+      }
+    }
+  }
+
+  /// Removes the accounts whose profile does not exist yet at the restored point.
+  private func removeLaterAccounts(in folder: String) async throws {
+    let store = try SQLiteStore(folder: folder)
+    let result: Result<Int, any Error>
+    do {
+      let root = try await store.tree().root
+      var (removed, after) = (0, String?.none)
+      while true {
+        let accounts = try await store.accounts(after: after, limit: 1_000)
+        guard let last = accounts.last else { break }
+        after = last.emailNormalized
+        for account in accounts where FolderCheck.lacksProfile(account, in: root) {
+          _ = try await store.delete(uid: account.uid, at: Composition.now())
+          removed += 1
+        }
+      }
+      result = .success(removed)
+    } catch { result = .failure(error) }
+    try store.close()
+    let removed = try result.get()
+    if removed > 0 {
+      Output.note("\(removed) accounts are removed, because they were opened later")
+    }
+  }
+}
+
+/// A time as an argument of a command.
+struct Moment: ExpressibleByArgument {
+  /// Milliseconds since 1970.
+  let milliseconds: Int64
+
+  init?(argument: String) {
+    if let number = Int64(argument) {
+      milliseconds = number
+      return
+    }
+    for hasFraction in [false, true] {
+      let style = Date.ISO8601FormatStyle(includingFractionalSeconds: hasFraction)
+      guard let date = try? style.parse(argument) else { continue }
+      milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded())
+      return
+    }
+    return nil
+  }
+}

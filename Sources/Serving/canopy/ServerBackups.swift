@@ -1,0 +1,79 @@
+import CanopyBackup
+import CanopySession
+import CanopyWire
+import Foundation
+import Logging
+
+extension Backups {
+  /// Creates the keeper of the backups of a server on a data folder. Removes the rests of a backup that the end of the last
+  /// process has interrupted.
+  convenience init(ofServerOn settings: Serve.Settings) {
+    self.init(
+      .ofFolder(
+        settings.folder, isServed: true,
+        pace: BackupPace(
+          now: Composition.uptime, pause: { Thread.sleep(forTimeInterval: $0 / .seconds(1)) })),
+      settings.backups, now: Composition.uptime, logger: settings.logger)
+    do throws(BackupError) { try removeRests() } catch {
+      settings.logger.warning(
+        "the rests of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
+    }
+  }
+}
+
+extension BackupMaker {
+  /// Returns the maker of backups of a data folder with its namespaces.
+  static func ofFolder(_ folder: String, isServed: Bool, pace: BackupPace) -> BackupMaker {
+    let folders = NamespaceFolders(folder)
+    return BackupMaker(
+      folder: folder, isServed: isServed,
+      namespaces: { try folders.names().map { ($0, folders.path(of: $0)) } },
+      program: "canopy \(Canopy.version)", now: Composition.now, pace: pace)
+  }
+}
+
+/// The backups of a server on a data folder, as its administrator sees them.
+struct ServerBackups: BackupOperations {
+  /// The most backups of a list.
+  private static let listMax = 1_000
+
+  let backups: Backups
+
+  func make() async throws -> ReplyJSON {
+    do { return ReplyJSON(try await backups.make(.requested)) } catch { throw wireError(error) }
+  }
+
+  func list() async throws -> ReplyJSON {
+    let stored: [StoredBackup]
+    do { stored = try backups.stored().reversed() } catch { throw wireError(error) }
+    let counts = backups.counts
+    return [
+      "running": counts.progress.map { progress in
+        [
+          "namespace": .text("\(progress.namespace)"), "bytes": .number(Int64(progress.bytes)),
+          "of": .number(Int64(progress.bytesMax)),
+        ]
+      } ?? .null,
+      "failure": counts.lastFailure.map { .text($0) } ?? .null,
+      "failures": .number(Int64(counts.failed)),
+      "every": backups.settings.every.map { .number($0.components.seconds) } ?? .null,
+      "kept": .number(Int64(backups.settings.kept)),
+      "backups": .array(stored.prefix(Self.listMax).map { ReplyJSON($0) }),
+      "more": .bool(stored.count > Self.listMax),
+    ]
+  }
+
+  private func wireError(_ error: any Error) -> WireError {
+    WireError(.unavailable, Backups.sentence(of: error))
+  }
+}
+
+extension ReplyJSON {
+  /// The description of a backup.
+  fileprivate init(_ backup: StoredBackup) {
+    self = [
+      "file": .text(backup.name), "bytes": .number(Int64(backup.bytes)),
+      "seq": .number(backup.sequence), "time": .number(backup.time),
+    ]
+  }
+}

@@ -1,0 +1,226 @@
+internal import CanopySQLite
+public import CanopyWire
+internal import CanopySystem
+internal import Foundation
+
+/// The pace of a backup beside a running server.
+public struct BackupPace: Sendable {
+  /// The most pages that one step copies.
+  public var pagesPerStep = 256
+  /// The shortest work after which there is a pause.
+  public var workMin = Duration.milliseconds(2)
+  /// The longest pause after a step.
+  public var pauseMax = Duration.milliseconds(100)
+  /// Returns the time since some fixed moment. It never goes back.
+  public var now: @Sendable () -> Duration
+  /// Blocks the thread for a time.
+  public var pause: @Sendable (Duration) -> Void
+
+  /// Creates a pace that pauses after each step for as long as the step took, so that a backup takes at most half of the
+  /// time of a disk.
+  public init(
+    now: @escaping @Sendable () -> Duration, pause: @escaping @Sendable (Duration) -> Void
+  ) {
+    self.now = now
+    self.pause = pause
+  }
+
+  /// A pace without pauses, for a folder that no server uses.
+  public static let unlimited = BackupPace(now: { .zero }, pause: { _ in })
+}
+
+/// The work of a backup so far.
+public struct BackupProgress: Equatable, Sendable {
+  /// The namespace whose files are copied.
+  public var namespace: NamespaceName
+  /// The number of bytes of its database that are copied. Each byte is copied twice: out of the database, and into the
+  /// backup.
+  public var bytes: Int
+  /// The number of bytes to copy.
+  public var bytesMax: Int
+}
+
+/// Makes the backups of a server.
+public struct BackupMaker: Sendable {
+  /// The data folder of the server.
+  public let folder: String
+  /// Whether a server uses the folder.
+  public let isServed: Bool
+  /// Returns the namespaces besides the default one, with their folders.
+  private let namespaces: @Sendable () throws -> [(name: NamespaceName, folder: String)]
+  /// The program, for the description.
+  private let program: String
+  /// The time in milliseconds since 1970.
+  let now: @Sendable () -> Int64
+  private let pace: BackupPace
+
+  /// The number of copies of a database after which rules that change all the time are an error.
+  private static let triesMax = 5
+
+  /// Creates a maker.
+  ///
+  /// - Parameters:
+  ///   - folder: the data folder.
+  ///   - isServed: whether a server uses the folder; false to lock it meanwhile.
+  ///   - namespaces: returns the namespaces besides the default one, with their folders.
+  ///   - program: the name and the version of the program.
+  ///   - now: the time in milliseconds since 1970.
+  public init(
+    folder: String, isServed: Bool,
+    namespaces: @escaping @Sendable () throws -> [(name: NamespaceName, folder: String)],
+    program: String, now: @escaping @Sendable () -> Int64, pace: BackupPace
+  ) {
+    self.folder = folder
+    self.isServed = isServed
+    self.namespaces = namespaces
+    self.program = program
+    self.now = now
+    self.pace = pace
+  }
+
+  /// Makes a backup.
+  ///
+  /// Works in the folder `work`, which is removed at the end. The file gets its name in one step, when all of it is on the
+  /// disk. So it exists as a whole or not at all. Blocks the caller's thread.
+  ///
+  /// - Parameters:
+  ///   - work: the path of a folder that does not exist, on the disk of the backup.
+  ///   - name: returns the path of the backup, which is replaced if it exists.
+  ///   - progress: called after each step. An error that it throws ends the backup.
+  /// - Returns: the description, the path and the size in bytes.
+  /// - Throws: `BackupError`, `StoreError`, or the error of `progress`. Then no file is left.
+  public func make(
+    in work: String, named name: (BackupDescription) -> String,
+    progress: (BackupProgress) throws -> Void = { _ in }
+  ) throws -> (description: BackupDescription, path: String, bytes: Int) {
+    guard mkdir(work, 0o700) == 0 else { throw BackupError(FileError("create", work)) }
+    defer { try? FileManager.default.removeItem(atPath: work) }
+    var description = BackupDescription(program: program, time: now())
+    let archive = work + "/backup"
+    var writer = try BackupWriter(archive, seconds: Int(description.time / 1_000))
+    let result = Result {
+      for (namespace, folder) in try [(.default, folder)] + namespaces() {
+        try add(namespace, folder, in: work, to: &writer, &description, progress)
+      }
+      try writer.add(try description.json, as: BackupLayout.description)
+      try writer.finish()
+    }
+    writer.close()
+    try result.get()
+    let path = name(description)
+    guard rename(archive, path) == 0 else { throw BackupError(FileError("create", path)) }
+    try Self.synchronizeFolder(of: path)
+    return (description, path, writer.bytes)
+  }
+
+  /// Adds the files of a namespace.
+  private func add(
+    _ namespace: NamespaceName, _ folder: String, in work: String, to writer: inout BackupWriter,
+    _ description: inout BackupDescription, _ progress: (BackupProgress) throws -> Void
+  ) throws {
+    let copy = work + "/database"
+    let began = pacer()
+    let (database, rules) = try copyDatabase(namespace, folder, to: copy, began, progress)
+    let prefix = BackupLayout.prefix(of: namespace)
+    let file = copy + "/" + BackupLayout.database
+    let size = try Self.size(of: file)
+    try writer.add(file: file, as: prefix + BackupLayout.database) { bytes in
+      try progress(
+        BackupProgress(namespace: namespace, bytes: size + bytes, bytesMax: 2 * size))
+      began.rest()
+    }
+    try FileManager.default.removeItem(atPath: copy)
+    if let rules { try writer.add(rules, as: prefix + BackupLayout.rules) }
+    if namespace == .default {
+      for name in BackupLayout.secrets {
+        guard let secret = try Self.contents(folder + "/" + name) else { continue }
+        try writer.add(secret, as: name)
+      }
+    }
+    description.databases.append(
+      BackupDescription.Database(
+        name: namespace.text, sequence: database.sequence, time: database.time))
+  }
+
+  /// Copies a database with the rules of the same moment.
+  ///
+  /// The rules are a file of their own. If it changes between a time before the transaction of the copy and a time within
+  /// it, the copy begins again.
+  private func copyDatabase(
+    _ namespace: NamespaceName, _ folder: String, to copy: String, _ pacer: Pacer,
+    _ progress: (BackupProgress) throws -> Void
+  ) throws -> (DatabaseCopy, rules: [UInt8]?) {
+    let path = folder + "/" + BackupLayout.rules
+    for _ in 0..<Self.triesMax {
+      let rules = try Self.contents(path)
+      var rulesWithin: Result<[UInt8]?, any Error>?
+      // The last step of a copy ignores errors of the closure, so the first one is kept.
+      var failure: (any Error)?
+      var done = BackupProgress(namespace: namespace, bytes: 0, bytesMax: 0)
+      func report() throws {
+        do { try progress(done) } catch {
+          failure = failure ?? error
+          throw error
+        }
+        pacer.rest()
+      }
+      let database = try SQLiteStore.copyDatabase(
+        of: folder, isServed: isServed, to: copy, pagesPerStep: pace.pagesPerStep,
+        afterStep: { step in
+          if rulesWithin == nil { rulesWithin = Result { try Self.contents(path) } }
+          done.bytes = step.pages * SQLiteStore.pageBytes
+          done.bytesMax = 2 * step.pagesMax * SQLiteStore.pageBytes
+          try report()
+        }, whileChecking: report)
+      if let failure { throw failure }
+      if try rulesWithin?.get() == rules { return (database, rules) }
+      try FileManager.default.removeItem(atPath: copy)
+    }
+    throw BackupError.busy("the rules of \(namespace) change all the time; try again later")
+  }
+
+  private func pacer() -> Pacer { Pacer(pace) }
+
+  private static func size(of path: String) throws(BackupError) -> Int {
+    var status = stat()
+    guard stat(path, &status) == 0 else { throw BackupError(FileError("examine", path)) }
+    return Int(status.st_size)
+  }
+
+  /// Returns the bytes of a small file; nil if it does not exist.
+  private static func contents(_ path: String) throws -> [UInt8]? {
+    guard access(path, F_OK) == 0 || errno != ENOENT else { return nil }
+    do { return Array(try Data(contentsOf: URL(fileURLWithPath: path))) } catch {
+      // It may have been removed just now.
+      if access(path, F_OK) != 0, errno == ENOENT { return nil }
+      throw BackupError.unwritable("\(path) cannot be read: \(error.localizedDescription)")
+    }
+  }
+
+  static func synchronizeFolder(of path: String) throws(BackupError) {
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw BackupError(FileError("open", folder)) }
+    defer { close(descriptor) }
+    guard fsync(descriptor) == 0 else { throw BackupError(FileError("synchronise", folder)) }
+  }
+}
+
+/// The pauses of one backup. Used by one thread.
+private final class Pacer {
+  private let pace: BackupPace
+  private var began: Duration
+
+  init(_ pace: BackupPace) {
+    self.pace = pace
+    began = pace.now()
+  }
+
+  /// Pauses for as long as the work since the last pause took, if it took long enough.
+  func rest() {
+    let took = pace.now() - began
+    guard took >= pace.workMin else { return }
+    pace.pause(min(took, pace.pauseMax))
+    began = pace.now()
+  }
+}

@@ -1,0 +1,254 @@
+internal import CanopySQLite
+internal import CanopySystem
+internal import Foundation
+public import Logging
+internal import Synchronization
+
+/// The backups of a running server, in the folder `backups` of its data folder.
+///
+/// One backup is made at a time, on a thread of its own that stands back when all cores are busy. The newest backups of
+/// each kind are kept. So requests of the administrator neither fill the disk nor remove the backups of the schedule.
+///
+/// Safe to use from any thread.
+public final class Backups: Sendable {
+  /// The settings.
+  public struct Settings: Sendable {
+    /// The time between two backups of the schedule; nil for no schedule.
+    public var every: Duration?
+    /// The number of backups of each kind that are kept.
+    public var kept = 7
+
+    /// Creates the default settings: no schedule.
+    public init() {}
+  }
+
+  /// The backups that this process has made.
+  public struct Counts: Equatable, Sendable {
+    /// The number of backups.
+    public var made = 0
+    /// The number of backups that failed.
+    public var failed = 0
+    /// The duration of the last backup.
+    public var lastDuration: Duration?
+    /// The sentence of the last failure; nil if the last backup succeeded.
+    public var lastFailure: String?
+    /// The work of the present backup; nil if no backup is being made.
+    public var progress: BackupProgress?
+  }
+
+  private struct State {
+    var counts = Counts()
+    var isMaking = false
+    var isStopping = false
+  }
+
+  /// The name of the folder in the data folder.
+  public static let folderName = "backups"
+  /// The name of the folder in which a backup is made. No backup has such a name.
+  private static let workName = ".making"
+  /// The time after a failed backup of the schedule until the next try.
+  private static let retry = Duration.seconds(60)
+
+  /// The settings.
+  public let settings: Settings
+  private let maker: BackupMaker
+  private let logger: Logger
+  private let now: @Sendable () -> Duration
+  private let state = Mutex(State())
+
+  /// Creates the keeper of a server's backups.
+  ///
+  /// - Parameters:
+  ///   - now: the time since some fixed moment, for durations.
+  public init(
+    _ maker: BackupMaker, _ settings: Settings, now: @escaping @Sendable () -> Duration,
+    logger: Logger
+  ) {
+    self.maker = maker
+    self.settings = settings
+    self.now = now
+    self.logger = logger
+  }
+
+  /// The path of the folder.
+  public var folder: String { maker.folder + "/" + Backups.folderName }
+
+  /// The numbers of this process.
+  public var counts: Counts { state.withLock { $0.counts } }
+
+  /// Returns the backups in the folder, the oldest first. Files with other names are not backups of this server.
+  public func stored() throws(BackupError) -> [StoredBackup] {
+    guard let directory = opendir(folder) else {
+      if errno == ENOENT { return [] }
+      throw BackupError(FileError("open", folder))
+    }
+    defer { closedir(directory) }
+    var found: [StoredBackup] = []
+    while let entry = readdir(directory) {
+      let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+        pointer.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+      }
+      var status = stat()
+      guard lstat(folder + "/" + name, &status) == 0, status.st_mode & S_IFMT == S_IFREG,
+        let backup = StoredBackup(name: name, bytes: Int(status.st_size))
+      else { continue }
+      found.append(backup)
+    }
+    return found.sorted { ($0.time, $0.sequence) < ($1.time, $1.sequence) }
+  }
+
+  /// Makes a backup, and then removes the oldest ones of its kind beyond those to keep.
+  ///
+  /// - Throws: `BackupError.busy` if a backup is being made; another `BackupError`, or `StoreError`. Then the folder is as
+  ///   before.
+  public func make(_ kind: StoredBackup.Kind) async throws -> StoredBackup {
+    try state.withLock { state throws(BackupError) in
+      if state.isStopping { throw .stopped }
+      if state.isMaking {
+        let progress = state.counts.progress.map { " (\($0.bytes) of \($0.bytesMax) bytes)" } ?? ""
+        throw .busy("another backup is being made\(progress); try again when it is complete")
+      }
+      state.isMaking = true
+    }
+    let began = now()
+    let result: Result<StoredBackup, any Error> = await withCheckedContinuation { continuation in
+      let hasStarted = WorkerThread.start(niceness: 10) { [self] in
+        continuation.resume(returning: Result { try makeNow(kind) })
+      }
+      if !hasStarted {
+        continuation.resume(
+          returning: .failure(
+            BackupError.unwritable("the system gives no more threads; stop some programs")))
+      }
+    }
+    finish(result, kind, since: began)
+    return try result.get()
+  }
+
+  private func finish(
+    _ result: Result<StoredBackup, any Error>, _ kind: StoredBackup.Kind, since began: Duration
+  ) {
+    let duration = now() - began
+    state.withLock { state in
+      state.isMaking = false
+      state.counts.progress = nil
+      switch result {
+      case .success:
+        state.counts.made += 1
+        state.counts.lastDuration = duration
+        state.counts.lastFailure = nil
+      case .failure(BackupError.stopped): break
+      case .failure(let error):
+        state.counts.failed += 1
+        state.counts.lastFailure = Backups.sentence(of: error)
+      }
+    }
+    switch result {
+    case .success(let backup):
+      logger.notice(
+        "a backup is complete",
+        metadata: [
+          "file": "\(backup.name)", "bytes": "\(backup.bytes)", "seq": "\(backup.sequence)",
+          "ms": "\(Int64(duration / .milliseconds(1)))",
+        ])
+    case .failure(BackupError.stopped): break
+    case .failure(let error):
+      logger.error(
+        "the backup failed; the older backups are kept",
+        metadata: ["kind": "\(kind.rawValue)", "error": "\(Backups.sentence(of: error))"])
+    }
+  }
+
+  /// Returns one sentence for an error of a backup.
+  public static func sentence(of error: any Error) -> String {
+    switch error {
+    case let error as BackupError: error.sentence
+    case let error as StoreError: error.sentence
+    default: "the backup cannot be written (\(error)): check the space on the disk"
+    }
+  }
+
+  /// Makes a backup on this thread.
+  private func makeNow(_ kind: StoredBackup.Kind) throws -> StoredBackup {
+    let folder = folder
+    guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+      throw BackupError(FileError("create", folder))
+    }
+    var status = stat()
+    guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+      throw BackupError.unwritable("\(folder) is not a folder: move it away")
+    }
+    try removeRests()
+    let made = try maker.make(in: folder + "/" + Backups.workName) { description in
+      folder + "/"
+        + StoredBackup.name(
+          kind, time: description.time, sequence: description.databases[0].sequence)
+    } progress: { progress in
+      try state.withLock { state throws(BackupError) in
+        if state.isStopping { throw .stopped }
+        state.counts.progress = progress
+      }
+    }
+    let backup = StoredBackup(
+      kind: kind, time: made.description.time, sequence: made.description.databases[0].sequence,
+      bytes: made.bytes)
+    removeOld(after: backup)
+    return backup
+  }
+
+  /// Removes the rests of a backup that the end of a process has interrupted.
+  public func removeRests() throws(BackupError) {
+    let work = folder + "/" + Backups.workName
+    var status = stat()
+    guard lstat(work, &status) == 0 else { return }
+    do { try FileManager.default.removeItem(atPath: work) } catch {
+      throw .unwritable("\(work) cannot be removed: \(error.localizedDescription)")
+    }
+  }
+
+  /// Removes the oldest backups of the same kind, and never the new one: its time may be earlier if the clock was set back.
+  private func removeOld(after new: StoredBackup) {
+    guard let stored = try? stored() else { return }
+    let others = stored.filter { $0.kind == new.kind && !$0.name.utf8.elementsEqual(new.name.utf8) }
+    for old in others.dropLast(max(0, settings.kept - 1)) {
+      guard unlink(folder + "/" + old.name) != 0, errno != ENOENT else { continue }
+      logger.warning(
+        "an old backup cannot be removed",
+        metadata: ["file": "\(old.name)", "error": "\(FileError("remove", old.name).reason)"])
+    }
+  }
+
+  /// Makes the backups of the schedule until the task is cancelled. Returns at once without a schedule.
+  ///
+  /// The first one is due when the last one in the folder is old enough, also after a restart.
+  public func run(clock: some Clock<Duration>) async {
+    guard let every = settings.every else { return }
+    var hasFailed = false
+    while !Task.isCancelled {
+      let rest = hasFailed ? min(every, Backups.retry) : untilNext(every)
+      guard (try? await clock.sleep(for: rest)) != nil else { return }
+      do {
+        _ = try await make(.scheduled)
+        hasFailed = false
+      } catch BackupError.stopped {
+        return
+      } catch {
+        hasFailed = true
+      }
+    }
+  }
+
+  /// Returns the time until the next backup of the schedule is due, at most `every`.
+  private func untilNext(_ every: Duration) -> Duration {
+    let last = (try? stored())?.last { $0.kind == .scheduled }
+    guard let last else { return .zero }
+    let passed = Duration.milliseconds(maker.now() - last.time)
+    // After the clock was set back, the last backup seems to be of the future.
+    return min(every, max(.zero, every - passed))
+  }
+
+  /// Ends the present backup after its current step, and makes no others.
+  public func stop() {
+    state.withLock { $0.isStopping = true }
+  }
+}

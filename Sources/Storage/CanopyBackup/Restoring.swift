@@ -1,0 +1,128 @@
+public import CanopySQLite
+public import CanopyWire
+internal import CanopySystem
+internal import Foundation
+
+/// The restoring of a backup into a new data folder.
+public struct Restoring: Sendable {
+  /// The result for one namespace.
+  public struct Outcome: Equatable, Sendable {
+    /// The namespace.
+    public let namespace: NamespaceName
+    /// The number of the last commit that is in the folder.
+    public let sequence: Int64
+    /// Whether later commits of the backup are left out.
+    public let isEarlier: Bool
+  }
+
+  /// The backup.
+  public let file: BackupFile
+  /// An older backup of the same server, with which the tree begins; nil for none.
+  public let older: BackupFile?
+  /// The commit up to which each namespace is restored.
+  private let point: @Sendable (NamespaceName) -> RestorePoint
+
+  /// Creates the work.
+  ///
+  /// - Parameter point: returns the commit up to which a namespace is restored.
+  public init(
+    _ file: BackupFile, older: BackupFile? = nil,
+    to point: @escaping @Sendable (NamespaceName) -> RestorePoint
+  ) {
+    self.file = file
+    self.older = older
+    self.point = point
+  }
+
+  /// Returns the paths of the temporary folders of `run`.
+  public func workFolders(beside folder: String, number: Int) -> [String] {
+    let path = Self.normalized(folder)
+    return ["\(path).restoring-\(number)"] + (older == nil ? [] : ["\(path).older-\(number)"])
+  }
+
+  /// Unpacks a backup into a folder that does not exist, restores its namespaces, and gives the folder its name when
+  /// `check` has accepted it. Blocks the thread of its task for steps of the disk.
+  ///
+  /// - Parameters:
+  ///   - folder: the path of the new folder. An empty folder with this path is replaced.
+  ///   - number: makes the names of temporary folders beside it unique.
+  ///   - progress: receives the bytes of the backup that are unpacked.
+  ///   - check: checks the unpacked folder before it gets its name.
+  /// - Throws: `BackupError`, `StoreError`, or the error of `check`. Then nothing is left.
+  public func run(
+    to folder: String, number: Int, progress: (_ done: Int, _ total: Int) -> Void,
+    check: (_ folder: String, [Outcome]) async throws -> Void
+  ) async throws -> [Outcome] {
+    let path = Self.normalized(folder)
+    try Self.checkIsFree(path)
+    let works = workFolders(beside: folder, number: number)
+    defer { for work in works { try? FileManager.default.removeItem(atPath: work) } }
+    for work in works {
+      guard mkdir(work, 0o700) == 0 else { throw BackupError(FileError("create", work)) }
+    }
+    let (filling, base) = (works[0], works[works.count - 1])
+    let description = try file.unpack(to: filling, progress: progress)
+    let begin = try older?.unpack(to: base, progress: progress)
+    var outcomes: [Outcome] = []
+    for database in description.databases {
+      let name = try NamespaceName(database.name)
+      outcomes.append(
+        try await restore(
+          name, database, in: filling, begin?.database(of: name) == nil ? nil : base,
+          description.time))
+    }
+    try await check(filling, outcomes)
+    if access(path, F_OK) == 0 { rmdir(path) }
+    guard rename(filling, path) == 0 else { throw BackupError(FileError("create", path)) }
+    try BackupMaker.synchronizeFolder(of: path)
+    return outcomes
+  }
+
+  /// Restores the database of a namespace.
+  ///
+  /// - Parameter base: the folder of the older backup; nil if it does not have the namespace.
+  private func restore(
+    _ name: NamespaceName, _ database: BackupDescription.Database, in folder: String,
+    _ base: String?, _ time: Int64
+  ) async throws -> Outcome {
+    let prefix = BackupLayout.prefix(of: name)
+    func place(_ folder: String) -> String {
+      prefix.isEmpty ? folder : folder + "/" + prefix.dropLast()
+    }
+    let point = point(name)
+    let store = try SQLiteStore(folder: place(folder))
+    let older = try point == .last ? nil : base.map { try SQLiteStore.reading(place($0)) }
+    let result: Result<Int64, any Error>
+    do {
+      result = .success(try await store.restore(to: point, from: older, copyTime: time))
+    } catch { result = .failure(error) }
+    try? older?.close()
+    try store.close()
+    let sequence: Int64
+    do { sequence = try result.get() } catch let error as StoreError {
+      guard name != .default, case .unreachable(let text) = error else { throw error }
+      throw StoreError.unreachable("namespace \(name): \(text)")
+    }
+    return Outcome(
+      namespace: name, sequence: sequence, isEarlier: sequence < database.sequence)
+  }
+
+  private static func normalized(_ folder: String) -> String {
+    let path = URL(fileURLWithPath: folder).standardizedFileURL.path
+    return path.utf8.count > 1 && path.utf8.last == UInt8(ascii: "/")
+      ? String(decoding: path.utf8.dropLast(), as: UTF8.self) : path
+  }
+
+  private static func checkIsFree(_ path: String) throws(BackupError) {
+    var status = stat()
+    guard lstat(path, &status) == 0 else {
+      guard errno == ENOENT else { throw BackupError(FileError("examine", path)) }
+      return
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR,
+      let contents = try? FileManager.default.contentsOfDirectory(atPath: path), contents.isEmpty
+    else {
+      throw .unwritable("\(path) is not an empty folder; name a folder that is new or empty")
+    }
+  }
+}

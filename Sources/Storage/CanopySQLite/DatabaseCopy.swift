@@ -1,0 +1,203 @@
+internal import CanopyRows
+internal import Foundation
+internal import GRDB
+internal import GRDBSQLite
+
+/// A copy of the database of a data folder as it was after one commit.
+public struct DatabaseCopy: Equatable, Sendable {
+  /// The work of a copy so far.
+  public struct Progress: Equatable, Sendable {
+    /// The number of pages that are copied.
+    public var pages: Int
+    /// The number of pages of the database.
+    public var pagesMax: Int
+  }
+
+  /// The sequence number of the last commit in the copy.
+  public let sequence: Int64
+  /// The time of that commit in milliseconds since 1970; nil if the journal has no commit.
+  public let time: Int64?
+}
+
+extension SQLiteStore {
+  /// The number of bytes in a page of a database.
+  public static let pageBytes = 4_096
+
+  /// Copies the database of a data folder, also while a server writes to it, and checks the copy.
+  ///
+  /// A connection of its own keeps one read transaction open, so the copy has all commits up to one sequence number and
+  /// no later one, and the accounts and on-disconnect writes of the same moment. A read transaction in WAL mode never
+  /// blocks the writer. Only the write-ahead log grows meanwhile, because SQLite cannot restart it.
+  ///
+  /// SQLite's backup interface copies `pagesPerStep` pages at a time. After each step the copied pages are synchronized,
+  /// so that no synchronization of a commit has to wait for many pages of the copy.
+  ///
+  /// Blocks the caller's thread. Takes O(size) time, and O(1) memory besides SQLite's caches.
+  ///
+  /// - Parameters:
+  ///   - folder: the folder of the database.
+  ///   - isServed: whether a server uses the folder, or may open it meanwhile. Otherwise the folder is locked.
+  ///   - copy: a folder, new or empty, in which the copy gets the name `canopy.sqlite`.
+  ///   - afterStep: called after each step. An error that it throws ends the copy.
+  ///   - whileChecking: called every few milliseconds while the copy is checked. An error that it throws ends the work.
+  /// - Throws: `StoreError` if the folder is in use although `isServed` is false, if commits of it are lost, or if the copy
+  ///   contains damage; an error of SQLite, or of `afterStep`. Then the copy must not be used.
+  public static func copyDatabase(
+    of folder: String, isServed: Bool, to copy: String, pagesPerStep: Int = 256,
+    afterStep: (DatabaseCopy.Progress) throws -> Void = { _ in },
+    whileChecking: () throws -> Void = {}
+  ) throws -> DatabaseCopy {
+    try createFolder(copy)
+    if isServed {
+      // Before the transaction: a commit is in the database when the file says so, and later commits do no harm.
+      let tail = try TailFile(folder: folder, isRelaxed: false).read()
+      try copyServed(folder, to: copy, pagesPerStep, afterStep)
+      let result = try checkCopy(copy, of: folder, whileChecking)
+      guard let tail, !tail.isRelaxed || tail.isOfThisBoot else { return result }
+      guard result.sequence >= tail.tail.sequence else {
+        throw StoreError.damaged(
+          "\(tail.tail.sequence - result.sequence) commits that were stored are missing from \(folder), up to number "
+            + "\(tail.tail.sequence): \(StoreError.waysOut)")
+      }
+      return result
+    }
+    let store = try SQLiteStore.reading(folder)
+    do {
+      if let loss = store.losses.first { throw StoreError.damaged(loss) }
+      try store.pool.read { try Self.copy($0, to: copy, pagesPerStep, afterStep) }
+    } catch {
+      try? store.close()
+      throw error
+    }
+    try store.close()
+    return try checkCopy(copy, of: folder, whileChecking)
+  }
+
+  private static func createFolder(_ path: String) throws(StoreError) {
+    do {
+      try FileManager.default.createDirectory(
+        atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw .inaccessible("\(path) cannot be created: \(error.localizedDescription)")
+    }
+  }
+
+  /// Copies a database that a server may use. A database of an older version is brought up to date in its copy.
+  private static func copyServed(
+    _ folder: String, to copy: String, _ pagesPerStep: Int,
+    _ afterStep: (DatabaseCopy.Progress) throws -> Void
+  ) throws {
+    try Opening.checkFiles(in: folder)
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.copy"
+    // A connection that cannot write does not remove the log, either, when it is closed last.
+    settings.readonly = true
+    settings.busyMode = .timeout(5)
+    let queue = try DatabaseQueue(path: folder + "/canopy.sqlite", configuration: settings)
+    let result = Result {
+      try queue.read { try Self.copy($0, to: copy, pagesPerStep, afterStep) }
+    }
+    try queue.close()
+    try result.get()
+  }
+
+  /// Copies all pages within the transaction of a connection.
+  private static func copy(
+    _ db: Database, to folder: String, _ pagesPerStep: Int,
+    _ afterStep: (DatabaseCopy.Progress) throws -> Void
+  ) throws {
+    precondition(db.isInsideTransaction, "the transaction keeps the pages of one moment")
+    // The first statement chooses the moment.
+    _ = try Schema.tableCount(db)
+    let path = folder + "/canopy.sqlite"
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.copied"
+    settings.prepareDatabase { db in
+      // A copy that is not complete is removed, so it needs no journal. It is synchronized below.
+      try db.execute(sql: "PRAGMA journal_mode = OFF")
+      try db.execute(sql: "PRAGMA synchronous = OFF")
+    }
+    let target = try DatabaseQueue(path: path, configuration: settings)
+    chmod(path, 0o600)
+    let file = open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw StoreError.unopenable(path, errno) }
+    let result = Result {
+      try withoutActuallyEscaping(afterStep) { afterStep in
+        try target.writeWithoutTransaction { target in
+          try db.backup(to: target, pagesPerStep: CInt(clamping: max(1, pagesPerStep))) {
+            // An error comes again when the whole copy is synchronized.
+            fdatasync(file)
+            try afterStep(
+              DatabaseCopy.Progress(
+                pages: $0.completedPageCount, pagesMax: $0.totalPageCount))
+          }
+        }
+      }
+    }
+    try target.close()
+    defer { Foundation.close(file) }
+    try result.get()
+    guard fsync(file) == 0 else {
+      throw StoreError.inaccessible(
+        "\(path) cannot be written to the disk: \(String(cString: strerror(errno)))")
+    }
+  }
+
+  /// Checks all pages and checksums of a copy, without building the tree in memory.
+  ///
+  /// Damage of the original is in its copy as well. Without this check the last sound backup might be removed because
+  /// there are newer ones.
+  private static func checkCopy(
+    _ copy: String, of folder: String, _ whileChecking: () throws -> Void
+  ) throws -> DatabaseCopy {
+    let store = try SQLiteStore.reading(copy)
+    let result = Result {
+      var failure: (any Error)?
+      let problem = store.problemsOnThisThread {
+        do { try whileChecking() } catch { failure = error }
+        return failure == nil
+      }.first
+      if let failure { throw failure }
+      if let problem {
+        throw StoreError.damaged("a copy of \(folder) contains damage: \(problem)")
+      }
+      return try store.pool.read { db in
+        let last = try CommitRow.last(db).sequence
+        let time = try Int64.fetchOne(
+          db, sql: "SELECT time FROM commits WHERE sequence = ?", arguments: [last])
+        return DatabaseCopy(sequence: last, time: time)
+      }
+    }
+    try store.close()
+    return try result.get()
+  }
+}
+
+/// A closure that SQLite calls while it runs statements of a connection.
+final class StatementWatch {
+  /// The number of instructions of SQLite's virtual machine between two calls: some milliseconds in which rows are checked.
+  private static let instructions: Int32 = 1_000
+
+  private let goesOn: () -> Bool
+
+  private init(_ goesOn: @escaping () -> Bool) {
+    self.goesOn = goesOn
+  }
+
+  /// Runs `body`, and ends its statements with an error when `goesOn` returns false.
+  static func run<R>(
+    on db: Database, _ goesOn: () -> Bool, _ body: () throws -> R
+  ) rethrows -> R {
+    try withoutActuallyEscaping(goesOn) { goesOn in
+      let watch = StatementWatch(goesOn)
+      sqlite3_progress_handler(
+        db.sqliteConnection, instructions,
+        { watch in
+          guard let watch else { return 0 }
+          return Unmanaged<StatementWatch>.fromOpaque(watch).takeUnretainedValue().goesOn() ? 0 : 1
+        }, Unmanaged.passUnretained(watch).toOpaque())
+      defer { sqlite3_progress_handler(db.sqliteConnection, 0, nil, nil) }
+      return try withExtendedLifetime(watch) { try body() }
+    }
+  }
+}

@@ -1,0 +1,162 @@
+internal import CanopyEngine
+internal import CanopyRows
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+
+/// The commit up to which a database is restored.
+public enum RestorePoint: Equatable, Sendable {
+  /// The last commit of the database.
+  case last
+  /// The commit with a sequence number.
+  case sequence(Int64)
+  /// The last commit up to a time, in milliseconds since 1970.
+  case time(Int64)
+}
+
+/// The restoring of the copy of a database, which no server has used yet.
+extension SQLiteStore {
+  /// The distance between the last restored commit and the first new one.
+  ///
+  /// Clients have seen commits after the backup, which are lost. A new commit with the number of such a commit would let a
+  /// client resume as if it had all earlier changes. No server makes as many commits between two backups, and 9,000
+  /// restores fit into the integers of JavaScript.
+  public static let restoreGap: Int64 = 1_000_000_000_000
+
+  /// Makes the tree after a commit the start of an empty journal, which continues with other sequence numbers.
+  ///
+  /// Without an older database, undoes the later commits by their before-images. With one, makes the commits of this
+  /// journal again on the tree of the older database, which must be of the same history.
+  ///
+  /// The accounts, the sessions, the rules and the on-disconnect writes stay as they are: they have no history. Writes
+  /// with `ONCE` are forgotten if their commit is undone. O(size).
+  ///
+  /// - Parameters:
+  ///   - point: the last commit to keep.
+  ///   - older: an earlier copy of the same database, which begins the tree; nil for none.
+  ///   - copyTime: the time of the copy in milliseconds since 1970.
+  /// - Returns: the number of the last commit that was kept.
+  /// - Throws: `StoreError.unreachable` if the commits do not lead to the point; then nothing is changed.
+  public func restore(
+    to point: RestorePoint, from older: SQLiteStore? = nil, copyTime: Int64
+  ) async throws -> Int64 {
+    var state = try await load(keeping: IndexPlan())
+    let begin = try await older?.load(keeping: IndexPlan())
+    let last = state.sequence
+    let range = RestoreRange(
+      begin: begin?.sequence, beginTime: try await older?.lastCommitTime(), copyTime: copyTime)
+    let sequence = try await pool.read { try range.sequence(of: point, last: last, $0) }
+    var replaced = LocationSet()
+    if let begin, let older {
+      let checksum = try await older.pool.read { try CommitRow.last($0).checksum }
+      let root = try await pool.read { db in
+        guard try CommitRow.chain(db, after: begin.sequence) == checksum else {
+          throw StoreError.unreachable(
+            "the older backup is of another history: its commit \(begin.sequence) is not the same")
+        }
+        var tree = begin.tree
+        try SQLiteStore.forEachCommit(db, after: begin.sequence) { commit in
+          if commit.sequence <= sequence { tree.apply(commit.assignments) }
+        }
+        return tree.root
+      }
+      state.tree = Tree(root: root)
+      replaced.insert(Location(.root))
+    } else if sequence < last {
+      let tree = state.tree
+      state.tree = try await pool.read { try SQLiteStore.undo($0, tree, after: sequence) }
+      replaced.insert(Location(.root))
+    }
+    try await writeDurably { db, _ in
+      try db.execute(
+        sql: "DELETE FROM client_writes WHERE sequence > ?", arguments: [sequence])
+    }
+    let root = state.tree.root
+    // The commits that are removed have numbers up to `last`, which may be greater than the number of the point.
+    try await self.begin(state, root, replacing: replaced, at: last + Self.restoreGap) { _ in }
+    return sequence
+  }
+
+  private func lastCommitTime() async throws -> Int64? {
+    try await pool.read { db in
+      try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
+    }
+  }
+
+  /// Returns the tree before the commits after `sequence`.
+  private static func undo(_ db: Database, _ tree: Tree, after sequence: Int64) throws -> Tree {
+    var tree = tree
+    let rows = try Row.fetchCursor(
+      db,
+      sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence DESC",
+      arguments: [sequence])
+    while let row = try rows.next() {
+      _ = try CommitRow.check(row, after: CommitRow.chain(db, after: (row[0] as Int64) - 1))
+      let commit = try CommitRow.commitAndImage(row)
+      guard let image = commit.beforeImage else {
+        throw StoreError.unreachable(
+          "commit \(commit.sequence) replaced more than 64 KiB, so the backup does not have the values before it: "
+            + "choose commit \(commit.sequence) or a later one, or name a backup from before it with --older"
+        )
+      }
+      tree.apply(image)
+    }
+    return tree
+  }
+}
+
+/// The commits to which a database can be restored.
+private struct RestoreRange: Sendable {
+  /// The last commit of the older database; nil without one.
+  let begin: Int64?
+  /// The time of that commit; nil if it is not known.
+  let beginTime: Int64?
+  /// The time of the copy in milliseconds since 1970.
+  let copyTime: Int64
+
+  /// Returns the number of the last commit to keep.
+  ///
+  /// - Throws: `StoreError.unreachable`.
+  func sequence(of point: RestorePoint, last: Int64, _ db: Database) throws -> Int64 {
+    let base = try Meta.read(db)[.base]
+    let first = begin ?? base
+    guard first >= base, first <= last else {
+      throw StoreError.unreachable(
+        "the older backup ends with commit \(first), and the newer one has the commits from \(base + 1) to \(last): "
+          + "name an older backup that ends with one of them or the one before")
+    }
+    switch point {
+    case .last: return last
+    case .sequence(let sequence):
+      guard first...last ~= sequence else {
+        throw StoreError.unreachable(
+          "commit \(sequence) cannot be reached: choose a number from \(first) to \(last), or another backup"
+        )
+      }
+      return sequence
+    case .time(let time):
+      guard time <= copyTime else {
+        throw StoreError.unreachable(
+          "the backup was made before this time: choose a time up to \(RestoreRange.text(copyTime)), or a later "
+            + "backup")
+      }
+      let next = try Row.fetchOne(
+        db,
+        sql: "SELECT sequence, time FROM commits WHERE sequence > ? AND time > ? ORDER BY sequence",
+        arguments: [first, time])
+      guard let next else { return last }
+      // The time of the commit before the first one is not known, unless no commit is before it.
+      guard next[0] > first + 1 || first == 0 || beginTime.map({ $0 <= time }) ?? false else {
+        throw StoreError.unreachable(
+          "the backup has no commit up to this time: choose a time from \(RestoreRange.text(next[1])) on, or name "
+            + "a backup from before it with --older")
+      }
+      return (next[0] as Int64) - 1
+    }
+  }
+
+  private static func text(_ milliseconds: Int64) -> String {
+    Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(
+      Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+  }
+}

@@ -1,0 +1,225 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Synchronization
+import Testing
+
+/// `canopy backup`, `restore` and `verify`, and the backups of a running server.
+@Suite(.timeLimit(.minutes(20)), .serialized) struct BackupCommandTests {
+  private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
+
+  private let folder: TemporaryFolder
+  private var data: String { folder.file("data") }
+  private var file: String { folder.file("backup.tar") }
+  private var new: String { folder.file("new") }
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  private func export(_ folder: String, _ path: String = "/") async throws -> String {
+    let ending = try await Command.run(["export", "--data", folder, path])
+    #expect(ending.status == 0, "\(ending.errors)")
+    return ending.text
+  }
+
+  private func run(_ arguments: String..., mentions words: String...) async throws {
+    let ending = try await Command.run(arguments)
+    #expect(ending.status == 0, "\(arguments): \(ending.text)\(ending.errors)")
+    for word in words { #expect(ending.text.contains(word), "\(arguments): \(ending.text)") }
+  }
+
+  private func expectRefusal(_ arguments: String..., mentions word: String) async throws {
+    let ending = try await Command.run(arguments)
+    #expect(ending.isSentence && ending.errors.contains(word), "\(arguments): \(ending.errors)")
+  }
+
+  /// Writes numbers one after the other until the flag is set, and returns the last one.
+  private static func write(_ client: LineSocketClient, until isDone: Flag) async throws -> Int {
+    var number = 0
+    repeat {
+      number += 1
+      try await client.value("SET /n/k\(number) \(number)")
+    } while !isDone.isSet
+    return number
+  }
+
+  @Test func `a backup of a server under load has every commit up to one, and no later one`()
+    async throws
+  {
+    let server = try await ServerProcess(data: data)
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    try await admin.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    let token = try await admin.text("token", "LOGIN ada@example.org \"engine of 1843\"")
+    try await admin.value(try ServerProcess.authentication(data: data))
+    try await admin.value(
+      #"RULES "{\"rules\":{\"n\":{\".read\":true},\"gone\":{\".read\":true}}}""#)
+    try await run("namespace", "create", "shop", "--data", data)
+    let shop = try await server.connect()
+    try await shop.value(try ServerProcess.authentication(data: data))
+    try await shop.value("USE shop")
+    try await shop.value("SET /item \"hat\"")
+    try await admin.value("ONDISCONNECT SET /gone true")
+    let isDone = Flag()
+    let (ending, last) = try await withThrowingTaskGroup(of: Int.self) { tasks in
+      tasks.addTask { try await Self.write(admin, until: isDone) }
+      let ending = try await Command.run(["backup", "--data", data, file])
+      isDone.set()
+      return (ending, try await tasks.next() ?? 0)
+    }
+    #expect(ending.status == 0, "\(ending.errors)")
+    let status = try #require(try await shop.value("BACKUPS")["backups"]?.elements)
+    #expect(status.isEmpty, "the command has moved the backup to its file")
+    #expect(try FileManager.default.contentsOfDirectory(atPath: data + "/backups").isEmpty)
+    let mode = try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions]
+    #expect(mode as? Int == 0o600)
+    #expect(try await server.terminate() == 0)
+
+    try await run("verify", file, mentions: "ok: ", "namespace shop: ok: 1 commits")
+    try await run(
+      "restore", file, "--data", new, mentions: "namespace shop: restored up to commit 1")
+    let tree = try JSONValue(json: try await export(new, "/n"), limits: .none)
+    let count = try #require(tree.names).count
+    #expect(1...last ~= count, "\(count) of \(last)")
+    // The numbers begin with 1 and have no gap, so the last one is their count.
+    #expect(try await export(new, "/n/k\(count)") == "\(count)\n")
+    #expect(try await export(new, "/n/k\(count + 1)") == "null\n")
+    let next = try await ServerProcess(data: new)
+    let client = try await next.connect()
+    #expect(try await client.request("GET /gone") == "+true", "the on-disconnect write is made")
+    #expect(try await client.code("GET /users") == "PERMISSION_DENIED", "the rules are kept")
+    try await client.value("AUTH \(token)")
+    try await client.value("LOGIN ada@example.org \"engine of 1843\"")
+    try await client.value(try ServerProcess.authentication(data: new))
+    let sequence = try #require(try await client.value("SET /x 1")["seq"]?.integer)
+    #expect(sequence > 1_000_000_000_000)
+    #expect(try await next.terminate() == 0)
+  }
+
+  @Test func `BACKUP and BACKUPS describe the backups in the data folder`() async throws {
+    let server = try await ServerProcess(data: data, ["--backups-kept", "2"])
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    try await client.value("SET /a 1")
+    let empty = try await client.value("BACKUPS")
+    #expect(empty["running"]?.isNull == true && empty["kept"]?.integer == 2)
+    let made = try await client.value("BACKUP")
+    let name = try #require(made["file"]?.string)
+    #expect(name.hasPrefix("requested-") && name.hasSuffix("-1.tar"))
+    #expect(made["seq"]?.integer == 1)
+    let list = try await client.value("BACKUPS")
+    #expect(list["backups"]?.elements?.map { $0["file"]?.string } == [name])
+    #expect(list["failures"]?.integer == 0 && list["failure"]?.isNull == true)
+    let metrics = try await client.request("METRICS")
+    for text in ["canopy_backups_total", "canopy_backup_last_bytes"] {
+      #expect(metrics.contains(text))
+    }
+    #expect(server.log.contains("a backup is complete"))
+    try await run("verify", data + "/backups/" + name, mentions: "ok: 1 commits")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `the schedule makes the first backup at once`() async throws {
+    let server = try await ServerProcess(data: data, ["--backup-every", "1000000"])
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    try await eventually {
+      try await client.value("BACKUPS")["backups"]?.elements?.count == 1
+    }
+    #expect(try await server.terminate() == 0)
+    let names = try FileManager.default.contentsOfDirectory(atPath: data + "/backups")
+    #expect(names.count == 1 && names[0].hasPrefix("scheduled-"))
+    try await run("verify", "--data", data, mentions: "ok: ")
+  }
+
+  @Test func `an altered or cut backup is refused, and leaves no folder`() async throws {
+    try await Command.run(["seed", "--data", data, Self.fixture])
+    try await run("backup", "--data", data, file)
+    let bytes = try Data(contentsOf: URL(filePath: file))
+    for place in [0, 600, bytes.count / 2, bytes.count - 1_600, bytes.count - 1] {
+      var altered = bytes
+      altered[place] ^= 4
+      try altered.write(to: URL(filePath: file))
+      let verified = try await Command.run(["verify", file])
+      #expect(verified.status == 1 && verified.text.contains("is damaged"), "\(verified.text)")
+      try await expectRefusal("restore", file, "--data", new, mentions: "is damaged")
+    }
+    try bytes.dropLast().write(to: URL(filePath: file))
+    try await expectRefusal("restore", file, "--data", new, mentions: "its end is missing")
+    #expect(try folder.files() == ["backup.tar", "data"])
+  }
+
+  @Test func `a restore reaches an earlier number and an earlier time, and no folder in use`()
+    async throws
+  {
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    try await client.value("POST first text")
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    let good = try #require(try await admin.value("SET /kept 1")["seq"]?.integer)
+    try await client.value("SIGNUP eve@example.org \"engine of 1843\" eve")
+    let time = try #require(try await admin.value("METRICS")["time"]?.integer)
+    try await admin.value("SET /posts null")
+    #expect(try await server.terminate() == 0)
+    try await run("backup", "--data", data, file)
+
+    try await run(
+      "restore", file, "--data", new, "--up-to-sequence", "\(good)",
+      mentions: "restored up to commit \(good)")
+    #expect(try await export(new, "/kept") == "1\n")
+    #expect(try await export(new, "/usernames").contains("eve") == false)
+    let users = try await Command.run(["user", "list", "--data", new])
+    #expect(users.text.contains("ada@example.org") && !users.text.contains("eve@example.org"))
+    try await run("verify", "--data", new, mentions: "1 posts")
+    try await expectRefusal("restore", file, "--data", new, mentions: "is not an empty folder")
+
+    let other = folder.file("other")
+    try await run("restore", file, "--data", other, "--up-to-time", "\(time)")
+    #expect(try await export(other, "/usernames").contains("eve"))
+    #expect(try await export(other, "/posts") != "null\n")
+    for point in [
+      ["--up-to-sequence", "1000"], ["--up-to-time", "2999-01-01T00:00:00Z"],
+      ["--up-to-sequence", "-1"],
+    ] {
+      let ending = try await Command.run(["restore", file, "--data", folder.file("no")] + point)
+      #expect(ending.isSentence, "\(point): \(ending.errors)")
+    }
+    for wrong in [["--up-to-time", "yesterday"], ["--older", file], ["--namespace", "shop"]] {
+      let ending = try await Command.run(["restore", file, "--data", folder.file("no")] + wrong)
+      #expect(ending.status == 64, "\(wrong): \(ending.errors)")
+    }
+    #expect(!FileManager.default.fileExists(atPath: folder.file("no")))
+  }
+
+  @Test func `a backup that finds no room leaves no file`() async throws {
+    try await Command.run(["seed", "--data", data, Self.fixture])
+    for blocks in ["100", "600"] {
+      // The limit of a file's size stands for a full disk.
+      let ending = try await Command.run(
+        [
+          "-c", "trap '' XFSZ; ulimit -f \(blocks); \"$0\" backup --data \"$1\" \"$2\"",
+          Command.path, data, file,
+        ], program: "/bin/sh")
+      #expect(ending.isSentence, "\(blocks): \(ending.status) \(ending.errors)")
+      #expect(try folder.files() == ["data"])
+    }
+    try await run("backup", "--data", data, file)
+    try await expectRefusal("backup", "--data", data, folder.path, mentions: "not a regular file")
+  }
+}
+
+/// A flag that one task sets for another.
+private final class Flag: Sendable {
+  private let value = Mutex(false)
+
+  var isSet: Bool { value.withLock { $0 } }
+
+  func set() { value.withLock { $0 = true } }
+}
+
+extension JSONValue {
+  fileprivate var isNull: Bool { self == .null }
+}

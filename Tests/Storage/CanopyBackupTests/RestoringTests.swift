@@ -1,0 +1,115 @@
+import CanopyEngine
+import CanopySQLite
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Foundation
+import Testing
+
+@testable import CanopyBackup
+
+/// The restoring of a backup into a new folder.
+@Suite(.timeLimit(.minutes(20))) struct RestoringTests {
+  private let server: Server
+  private var target: String { server.place.file("new") }
+
+  init() async throws {
+    server = try Server()
+    server.clock.advance(100_000)
+    try await server.withStore { store in
+      for number in 1...6 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      }
+    }
+  }
+
+  private func restore(
+    _ path: String, older: String? = nil, to point: RestorePoint = .last,
+    check: (String) async throws -> Void = { _ in }
+  ) async throws -> [Restoring.Outcome] {
+    let restoring = Restoring(BackupFile(path), older: older.map { BackupFile($0) }) {
+      $0 == .default ? point : .last
+    }
+    return try await restoring.run(to: target, number: 1) { _, _ in
+    } check: { folder, _ in
+      try await check(folder)
+    }
+  }
+
+  private func tree(_ folder: String) async throws -> Node {
+    let store = try SQLiteStore(folder: folder)
+    let root = try await store.tree().root
+    try store.close()
+    return root
+  }
+
+  @Test func `a restored folder has each namespace up to its commit`() async throws {
+    let path = try server.backUp()
+    let outcomes = try await restore(path, to: .sequence(4))
+    #expect(outcomes.map(\.sequence) == [4, 1])
+    #expect(outcomes.map(\.isEarlier) == [true, false])
+    #expect(try await tree(target).at(Path("n")).childCount == 4)
+    #expect(try await tree(target + "/namespaces/shop").at(Path("item")) == Node("hat"))
+    #expect(try server.place.files() == ["a.tar", "new"])
+  }
+
+  @Test func `a folder that is not empty is refused, and an empty one is filled`() async throws {
+    let path = try server.backUp()
+    try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
+    try Data("mine".utf8).write(to: URL(filePath: target + "/file"))
+    await #expect(throws: BackupError.self) { try await restore(path) }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: target) == ["file"])
+    try FileManager.default.removeItem(atPath: target + "/file")
+    _ = try await restore(path)
+    #expect(try await tree(target).at(Path("n")).childCount == 6)
+    await #expect(throws: BackupError.self) { try await restore(path) }
+    #expect(try server.place.files() == ["a.tar", "new"])
+  }
+
+  @Test func `a restore that fails leaves nothing`() async throws {
+    struct Stop: Error {}
+    let path = try server.backUp()
+    await #expect(throws: Stop.self) { try await restore(path) { _ in throw Stop() } }
+    await #expect(throws: StoreError.self) { try await restore(path, to: .sequence(7)) }
+    var data = try Data(contentsOf: URL(filePath: path))
+    data[data.count / 2] ^= 1
+    try data.write(to: URL(filePath: path))
+    await #expect(throws: BackupError.self) { try await restore(path) }
+    #expect(try server.place.files() == ["a.tar"])
+  }
+
+  @Test func `the tree of an older backup begins the restored one`() async throws {
+    let older = try server.backUp("older.tar")
+    try await server.withStore { store in
+      var large = try commit(7, "n", Node("all gone"))
+      large.beforeImage = nil
+      try store.append([large], after: 6)
+      try store.append([commit(8, "m", Node(8))], after: 7)
+    }
+    let newer = try server.backUp("newer.tar")
+    await #expect(throws: StoreError.self) { try await restore(newer, to: .sequence(6)) }
+    let outcomes = try await restore(newer, older: older, to: .time(6_999))
+    #expect(outcomes.first?.sequence == 6)
+    #expect(try await tree(target).at(Path("n")).childCount == 6)
+    #expect(try server.place.files() == ["new", "newer.tar", "older.tar"])
+  }
+
+  @Test func `a restored server goes on, and its next backup can be restored`() async throws {
+    _ = try await restore(try server.backUp())
+    let store = try SQLiteStore(folder: target)
+    let last = try await store.tree().sequence
+    #expect(last == 6 + SQLiteStore.restoreGap)
+    let next = Commit(
+      sequence: last + 1, time: 7_000, assignments: [Assignment(try Location("n/7"), Node(7))])
+    try store.append([next], after: last)
+    try store.close()
+    let maker = BackupMaker(
+      folder: target, isServed: false, namespaces: { [] }, program: "canopy test",
+      now: { 500_000_000 }, pace: .unlimited)
+    let second = server.place.file("second.tar")
+    _ = try maker.make(in: server.place.file(".work")) { _ in second }
+    try FileManager.default.removeItem(atPath: target)
+    _ = try await restore(second)
+    #expect(try await tree(target).at(Path("n")).childCount == 7)
+  }
+}

@@ -1,0 +1,239 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+/// The restoring of a database up to a commit.
+@Suite(.timeLimit(.minutes(20))) struct RestoreTests {
+  /// A history of random commits with before-images, and the tree after each of them.
+  private struct History {
+    var commits: [Commit] = []
+    var trees: [Tree] = [Tree()]
+
+    init(_ count: Int) async throws {
+      let journal = InMemoryJournal()
+      try await journal.makeRandomCommits(count, SeededGenerator(seed: 7))
+      for commit in try await journal.wholeHistory() {
+        commits.append(
+          Commit(
+            sequence: commit.sequence, time: 1_000 * commit.sequence,
+            assignments: commit.assignments, beforeImage: commit.beforeImage))
+        var tree = trees[trees.count - 1]
+        tree.apply(commit.assignments)
+        trees.append(tree)
+      }
+      try #require(commits.count == count)
+    }
+  }
+
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  private func fill(_ history: History, checkpointAt checkpoint: Int?) async throws {
+    try await folder.withStore { store in
+      for (index, commit) in history.commits.enumerated() {
+        try store.append([commit], after: Int64(index))
+        if index + 1 == checkpoint {
+          try await store.checkpoint(history.trees[index + 1].root, through: Int64(index + 1))
+        }
+      }
+    }
+  }
+
+  private func copied(_ folder: Folder? = nil) throws -> Folder {
+    let copy = try Folder()
+    _ = try SQLiteStore.copyDatabase(
+      of: (folder ?? self.folder).path, isServed: false, to: copy.path)
+    return copy
+  }
+
+  @Test(arguments: [nil, 5, 30] as [Int?])
+  func `each retained commit can be reached, and the tree is the one of that time`(
+    checkpoint: Int?
+  ) async throws {
+    let history = try await History(30)
+    try await fill(history, checkpointAt: checkpoint)
+    for sequence in 0...30 as ClosedRange<Int64> {
+      let copy = try copied()
+      try await copy.withStore { store in
+        let reached = try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+        #expect(reached == sequence)
+      }
+      try await copy.withStore { store in
+        let (root, last) = try await store.tree()
+        #expect(root == history.trees[Int(sequence)].root, "commit \(sequence)")
+        #expect(last == 30 + SQLiteStore.restoreGap)
+        #expect(try await store.problems().isEmpty)
+        try store.append([commit(last + 1, "new", Node(1))], after: last)
+      }
+    }
+  }
+
+  @Test func `a restore up to the last commit keeps the tree, and begins other numbers`()
+    async throws
+  {
+    let history = try await History(10)
+    try await fill(history, checkpointAt: 4)
+    let copy = try copied()
+    try await copy.withStore { store in
+      #expect(try await store.restore(to: .last, copyTime: 50_000) == 10)
+      #expect(try await store.wholeHistory().isEmpty)
+      let (root, last) = try await store.tree()
+      #expect(root == history.trees[10].root && last == 10 + SQLiteStore.restoreGap)
+    }
+  }
+
+  @Test func `a number before the first retained commit or after the last one is refused`()
+    async throws
+  {
+    var configuration = SQLiteStore.Configuration()
+    configuration.retainedCommits = 5
+    let history = try await History(20)
+    try await folder.withStore(configuration) { store in
+      for commit in history.commits { try store.append([commit], after: commit.sequence - 1) }
+      try await store.checkpoint(history.trees[20].root, through: 20)
+    }
+    for (sequence, isReached) in [(14, false), (15, true), (20, true), (21, false)]
+      as [(Int64, Bool)]
+    {
+      let copy = try copied()
+      try await copy.withStore { store in
+        if isReached {
+          _ = try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+          #expect(try await store.tree().root == history.trees[Int(sequence)].root)
+        } else {
+          let before = try await store.tree()
+          let error = await #expect(throws: StoreError.self) {
+            try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+          }
+          expectAdvice(error, mentions: "\(sequence)", "from 15 to 20")
+          #expect(try await store.tree() == before)
+        }
+      }
+    }
+  }
+
+  @Test func `a time reaches the last commit up to it`() async throws {
+    let history = try await History(10)
+    try await fill(history, checkpointAt: nil)
+    let cases: [(time: Int64, sequence: Int64?)] = [
+      (0, 0), (999, 0), (1_000, 1), (4_999, 4), (5_000, 5), (10_000, 10), (20_000, 10),
+      (20_001, nil),
+    ]
+    for (time, sequence) in cases {
+      let copy = try copied()
+      try await copy.withStore { store async throws in
+        if let sequence {
+          #expect(try await store.restore(to: .time(time), copyTime: 20_000) == sequence)
+          #expect(try await store.tree().root == history.trees[Int(sequence)].root)
+        } else {
+          let error = await #expect(throws: StoreError.self) {
+            try await store.restore(to: .time(time), copyTime: 20_000)
+          }
+          expectAdvice(error, mentions: "1970-01-01T00:00:20")
+        }
+      }
+    }
+  }
+
+  @Test func `a time before the first retained commit is refused`() async throws {
+    var configuration = SQLiteStore.Configuration()
+    configuration.retainedCommits = 5
+    let history = try await History(20)
+    try await folder.withStore(configuration) { store in
+      for commit in history.commits { try store.append([commit], after: commit.sequence - 1) }
+      try await store.checkpoint(history.trees[20].root, through: 20)
+    }
+    // The time of commit 15 is not known any more.
+    for (time, sequence) in [(15_999, nil), (16_000, 16)] as [(Int64, Int64?)] {
+      let copy = try copied()
+      try await copy.withStore { store async throws in
+        if let sequence {
+          #expect(try await store.restore(to: .time(time), copyTime: 50_000) == sequence)
+        } else {
+          let error = await #expect(throws: StoreError.self) {
+            try await store.restore(to: .time(time), copyTime: 50_000)
+          }
+          expectAdvice(error, mentions: "1970-01-01T00:00:16", "--older")
+        }
+      }
+    }
+  }
+
+  @Test func `a large commit cannot be undone, but made again on an older copy`() async throws {
+    var history = try await History(10)
+    // A commit whose before-image is too large has none.
+    history.commits[5].beforeImage = nil
+    let older: Folder
+    do {
+      let store = try SQLiteStore(folder: folder.path)
+      for commit in history.commits[..<3] { try store.append([commit], after: commit.sequence - 1) }
+      try store.close()
+      older = try copied()
+      let again = try SQLiteStore(folder: folder.path)
+      for commit in history.commits[3...] { try again.append([commit], after: commit.sequence - 1) }
+      try again.close()
+    }
+    for sequence in 2...11 as ClosedRange<Int64> {
+      let copy = try copied()
+      try await copy.withStore { store in
+        if sequence == 5 {
+          let error = await #expect(throws: StoreError.self) {
+            try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+          }
+          expectAdvice(error, mentions: "commit 6", "--older")
+        }
+        try await older.withStore { older in
+          if 3...10 ~= sequence {
+            _ = try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000)
+            #expect(try await store.tree().root == history.trees[Int(sequence)].root)
+            #expect(try await store.problems().isEmpty)
+          } else {
+            let error = await #expect(throws: StoreError.self) {
+              try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000)
+            }
+            expectAdvice(error, mentions: "from 3 to 10")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `an older copy of another history is refused`() async throws {
+    try await fill(try await History(10), checkpointAt: nil)
+    let other = try Folder()
+    try await other.withStore { try $0.append([commit(1, "a", Node("other"))], after: 0) }
+    let copy = try copied()
+    try await other.withStore { older in
+      try await copy.withStore { store in
+        let error = await #expect(throws: StoreError.self) {
+          try await store.restore(to: .sequence(5), from: older, copyTime: 50_000)
+        }
+        expectAdvice(error, mentions: "another history")
+      }
+    }
+  }
+
+  @Test func `a write with ONCE is forgotten if its commit is undone`() async throws {
+    try await folder.withStore { store in
+      for number in 1...4 as ClosedRange<Int64> {
+        var next = try commit(number, "a", Node(number))
+        next.beforeImage = [Assignment(try Location("a"), number == 1 ? .absent : Node(number - 1))]
+        next.origin = try WriteOrigin(client: "c\(number)", number: 1, seen: 0)
+        try store.append([next], after: number - 1)
+      }
+    }
+    let copy = try copied()
+    try await copy.withStore { store in
+      _ = try await store.restore(to: .sequence(2), copyTime: 50_000)
+      #expect(try await store.load().clientWrites.map(\.sequence) == [1, 2])
+    }
+  }
+}
