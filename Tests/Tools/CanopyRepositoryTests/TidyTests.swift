@@ -52,6 +52,9 @@ extension Ban {
         "Sources/Tools/CanopyTesting/": "draws a seed, which it prints",
       ]),
     Ban(
+      pattern: #"@[A-Z][A-Z0-9]+@"#,
+      instead: "measure the number that is missing here, and write it", places: nil),
+    Ban(
       pattern: #"\b(print|debugPrint|dump|NSLog)\("#,
       instead: "write to the Logger; in the command, results go through `Output`",
       places: ["Sources"],
