@@ -29,10 +29,7 @@ function comment(id, author, key, { uid, author: name }) {
   };
   const mayDelete = session.is(uid) || session.is(author);
   const action = mayDelete && link("Delete", remove, { "aria-label": `Delete the comment by ${name}` });
-  const update = (data) => {
-    byline(by, data);
-    setText(text, data.text);
-  };
+  const update = (data) => { byline(by, data); setText(text, data.text); };
   return { element: h("li.comment", h("div.line", by, action), text), update };
 }
 

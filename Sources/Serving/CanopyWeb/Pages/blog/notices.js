@@ -25,7 +25,4 @@ export function startNotices() {
 export const announce = (text) => setText(spoken, text);
 
 /** Shows why something failed. @param {any} error */
-export function report(error) {
-  setNotice(problem, sentence(error));
-  endProblem();
-}
+export function report(error) { setNotice(problem, sentence(error)); endProblem(); }

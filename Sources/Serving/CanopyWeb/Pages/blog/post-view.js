@@ -18,10 +18,7 @@ export function post(id) {
   const article = h("article.post", title, by, body, h("footer", star.element, tools));
   const content = h("section", skeletons(1));
   /** @type {ReturnType<discussion> | undefined} */ let comments;
-  const close = () => {
-    subscription.close();
-    comments?.list.close();
-  };
+  const close = () => { subscription.close(); comments?.list.close(); };
   const end = (title, state) => {
     close();
     content.replaceChildren(heading(title), state);

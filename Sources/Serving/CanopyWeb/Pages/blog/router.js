@@ -86,10 +86,7 @@ function show(isMove) {
   report();
 }
 
-function forget(key) {
-  kept.get(key)?.view.close?.();
-  kept.delete(key);
-}
+function forget(key) { kept.get(key)?.view.close?.(); kept.delete(key); }
 
 /** @returns {View} */
 function viewAt(path) {

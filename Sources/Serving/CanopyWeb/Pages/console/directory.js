@@ -22,10 +22,7 @@ export class Directory {
     this.element = h("div.columns", panel, this.detail);
   }
 
-  restart() {
-    this.#entries = [];
-    return this.load();
-  }
+  restart() { this.#entries = []; return this.load(); }
 
   /** Reads as many entries as are shown again, or a page more. */
   async load(isMore = false) {

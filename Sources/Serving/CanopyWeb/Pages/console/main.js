@@ -90,11 +90,7 @@ async function enter() {
   holder.hidden = names.length < 2;
 }
 
-function use(name) {
-  sessionStorage.setItem(kept.namespace, name);
-  drop();
-  line.reopen();
-}
+function use(name) { sessionStorage.setItem(kept.namespace, name); drop(); line.reopen(); }
 
 clear(nav, Object.keys(makers).map((name) => h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
 line.addEventListener("state", () => {

@@ -38,11 +38,7 @@ export function queryPanel(line, path, open) {
     };
   }
 
-  function stop() {
-    list?.close();
-    list = undefined;
-    clear(output);
-  }
+  function stop() { list?.close(); clear(output); }
 
   async function run() {
     stop();

@@ -21,19 +21,13 @@ export const icon = (path) =>
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /** Removes all children, and appends others. @param {Element} parent @param {...any} parts */
-export function clear(parent, ...parts) {
-  parent.replaceChildren();
-  fill(parent, parts);
-}
+export function clear(parent, ...parts) { parent.replaceChildren(); fill(parent, parts); }
 
 /** Sets a text if it differs: an unchanged one costs no layout. @param {Element} target */
 export function setText(target, text) { if (target.textContent !== text) target.textContent = text; }
 
 /** Shows a text in an element, or hides it without one. @param {HTMLElement} target @param {string | null} text */
-export function setNotice(target, text) {
-  target.textContent = text;
-  target.hidden = !text;
-}
+export function setNotice(target, text) { target.textContent = text; target.hidden = !text; }
 
 /** Makes elements the children of another. Only those that are not in place are moved: the others keep the focus. */
 export function arrange(/** @type {Element} */ parent, /** @type {Element[]} */ children) {
