@@ -97,6 +97,32 @@ def check_a_person_signs_out_and_in_and_returns_to_the_page(stage):
     browser.find("h1", "Top posts")
     browser.find("a.me[aria-label='Account of OldChalk']")
 
+def check_a_deleted_comment_goes_wherever_it_is_and_the_focus_goes_to_the_heading(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    post = author.ask("POST", "Twenty-five comments", "…")["id"]
+    for number in range(25):
+        author.ask("COMMENT", post, f"Comment {number}.")
+    try:
+        browser.open(f"/post/{post}")
+        browser.until("all comments", lambda: browser.script("scrollTo(0, document.body.scrollHeight)")
+                      or len(browser.all(".comment")) == 25)
+        # The last one is behind the newest 20, which the list itself follows.
+        for text, number in [("Comment 2.", 24), ("Comment 24.", 23)]:
+            comment = browser.find(".comment", text)
+            browser.script("arguments[0].scrollIntoView({ block: 'center' })", comment)
+            button = comment.find_element("css selector", "button")
+            button.click()
+            browser.click("dialog .danger")
+            browser.find(".discussion h2", f"{number} comments")
+            browser.until("its end", lambda: text not in browser.texts(".comment:not(.gone) .text"))
+            assert not browser.all(".comment.gone:not([inert])"), "its button can be pressed again"
+            browser.until("the focus", lambda: focused(browser)["text"] == f"{number} comments")
+    finally:
+        author.ask("DELETE", post)
+
+
 
 def check_the_main_flows_work_with_the_keyboard_alone(stage):
     stage.log_in()

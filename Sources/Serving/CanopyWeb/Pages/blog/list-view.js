@@ -57,6 +57,7 @@ export class ListView {
     for (const [key, item] of this.#items) {
       const data = list.get(key);
       if (data && data !== item.data) item.update((item.data = data));
+      item.element.inert = !data;
       item.element.classList.toggle("gone", !data);
     }
     const added = list.allKeys.filter((key) => !this.#items.has(key));

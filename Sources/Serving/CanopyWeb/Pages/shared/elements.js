@@ -28,6 +28,12 @@ export function setText(target, text) { if (target.textContent !== text) target.
 
 /** Shows a text in an element, or hides it without one. @param {HTMLElement} target @param {string | null} text */
 export function setNotice(target, text) { target.textContent = text; target.hidden = !text; }
+/** Moves the focus to an element if it is lost, or about to be lost with another. @param {Element} from */
+export function passFocus(from, to) {
+  const present = document.activeElement ?? document.body;
+  if (present === document.body || from.contains(present)) to?.focus({ preventScroll: true });
+}
+
 
 /** Makes elements the children of another. Only those that are not in place are moved: the others keep the focus. */
 export function arrange(/** @type {Element} */ parent, /** @type {Element[]} */ children) {
