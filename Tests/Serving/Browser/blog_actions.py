@@ -122,6 +122,17 @@ def check_a_deleted_comment_goes_wherever_it_is_and_the_focus_goes_to_the_headin
     finally:
         author.ask("DELETE", post)
 
+def check_the_skip_link_keeps_the_view_with_its_texts(stage):
+    browser = stage.first
+    with browser.without_login():
+        browser.open("/signup")
+        browser.fill("#email", "half@example.org")
+        browser.script("document.querySelector('.skip').focus()")
+        browser.press(Keys.ENTER)
+        browser.until("the focus", lambda: focused(browser)["id"] == "main")
+        assert browser.script("return document.getElementById('email').value") == "half@example.org"
+
+
 
 
 def check_the_main_flows_work_with_the_keyboard_alone(stage):
