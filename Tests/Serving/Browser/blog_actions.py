@@ -222,6 +222,8 @@ def check_an_account_is_made_renamed_left_and_used_again_with_the_keyboard_alone
         browser.press(Keys.ENTER)
         browser.find("a.me[aria-label='Account of thumbs']")
         browser.until("what screen readers say", lambda: "Your user name is changed" in browser.texts(
+        browser.find(".toast", "Your user name is changed")
+        assert focused(browser)["tag"] == "H1", "the focus is lost"
             "#notices [role=status]"))
         follow(browser, "Sign out")
         browser.find("header a", "Sign in")
