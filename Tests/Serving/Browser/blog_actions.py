@@ -132,6 +132,20 @@ def check_the_skip_link_keeps_the_view_with_its_texts(stage):
         browser.until("the focus", lambda: focused(browser)["id"] == "main")
         assert browser.script("return document.getElementById('email').value") == "half@example.org"
 
+def check_a_question_does_not_stay_over_another_view(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    post = author.ask("POST", "Not to be deleted", "…")["id"]
+    browser.open("/")
+    browser.click(".card h2 a", "Not to be deleted")
+    browser.click(".tools button", "Delete")
+    browser.find("dialog")
+    browser.driver.back()
+    browser.find("h1", "Recent posts")
+    browser.until("the end of the question", lambda: not browser.all("dialog"))
+    assert author.ask("SHOW", post)["title"] == "Not to be deleted"
+    author.ask("DELETE", post)
 
 
 

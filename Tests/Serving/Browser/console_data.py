@@ -149,6 +149,21 @@ def check_an_edit_does_not_overwrite_a_newer_value_at_once(stage):
     console.message("Saved /operator/a")
     assert console.ask("GET", "/operator/a") == "mine"
 
+def check_a_question_does_not_stay_over_another_place(stage):
+    console = Console(stage, "data")
+    console.ask("SET", "/operator", {"a": 1})
+    console.select("/operator")
+    console.press("Open alone")
+    console.select("/a")
+    console.press("Remove")
+    stage.first.find("dialog", "Remove /operator/a?")
+    stage.first.driver.back()
+    console.is_gone("dialog")
+    console.row("/posts")
+    assert console.ask("GET", "/operator/a") == 1
+    console.ask("REMOVE", "/operator")
+
+
 
 def check_children_are_added_and_removed(stage):
     console = Console(stage, "data")

@@ -27,13 +27,13 @@ export function clear(parent, ...parts) { parent.replaceChildren(); fill(parent,
 export function setText(target, text) { if (target.textContent !== text) target.textContent = text; }
 
 /** Shows a text in an element, or hides it without one. @param {HTMLElement} target @param {string | null} text */
+
 export function setNotice(target, text) { target.textContent = text; target.hidden = !text; }
 /** Moves the focus to an element if it is lost, or about to be lost with another. @param {Element} from */
 export function passFocus(from, to) {
   const present = document.activeElement ?? document.body;
   if (present === document.body || from.contains(present)) to?.focus({ preventScroll: true });
 }
-
 
 /** Makes elements the children of another. Only those that are not in place are moved: the others keep the focus. */
 export function arrange(/** @type {Element} */ parent, /** @type {Element[]} */ children) {
@@ -122,17 +122,20 @@ export function form(name, send, ...parts) {
   return element;
 }
 
-/** Asks before something that cannot be undone. Escape and the first button keep everything as it is.
+/** Asks before something that cannot be undone. Escape, the first button and another view keep everything as it is.
  * @param {Question} question @returns {Promise<boolean>} */
 export function confirmed({ title, text, action, keep = "Cancel" }) {
+    const cancel = () => dialog.close();
+      removeEventListener("popstate", cancel);
   return new Promise((resolve) => {
     const onclose = () => {
       dialog.remove();
       resolve(dialog.returnValue === "yes");
     };
     const dialog = h("dialog", { "aria-labelledby": "question", onclose },
+    addEventListener("popstate", cancel);
       h("h2", { id: "question" }, title), text && h("p", text),
-      h("div.actions", button(keep, () => dialog.close(), { autofocus: true }),
+      h("div.actions", button(keep, cancel, { autofocus: true }),
         button(action, () => dialog.close("yes"), { class: "button danger" })));
     document.body.append(dialog);
     dialog.showModal();
