@@ -1,4 +1,6 @@
 """The views of the blog show the data of the server, and are found again by their addresses."""
+import time
+
 
 from browser import NO_PAGE, logs
 
@@ -80,6 +82,7 @@ def check_back_returns_to_the_place_in_the_list(stage):
     browser.driver.back()
     browser.find(".card")
     assert abs(browser.script("return scrollY") - before) < 2 and len(browser.ids()) == len(all_posts(stage, "RECENT"))
+
     browser.driver.forward()
     browser.find(".post h1")
 
@@ -101,6 +104,18 @@ def check_a_reload_and_back_over_many_views_return_to_the_place_in_the_list(stag
         browser.click("header nav a", "Recent")
         browser.find("h1", "Recent posts")
     browser.script("history.go(-9)")
+def check_a_list_that_is_loaded_moves_nothing(stage):
+    browser = stage.second
+    browser.resize(800, 900)
+    try:
+        browser.open("/")
+        browser.find(".card")
+        time.sleep(0.5)
+        shifts = browser.probe()["shifts"]
+        assert sum(shifts) < 0.05, f"the layout moved: {shifts}"
+    finally:
+        browser.resize(1280, 900)
+
     browser.until("the place", lambda: browser.script("return scrollY") == before)
     assert post in browser.ids()
 
@@ -110,6 +125,8 @@ def check_a_reload_and_back_over_many_views_return_to_the_place_in_the_list(stag
 def check_nothing_to_show_is_said_so(stage):
     browser = stage.first
     browser.open("/post/-Onothing")
+    browser.find(".state", "There is no such post")
+    browser.open("/post/a%2Fb")
     browser.find(".state", "There is no such post")
     browser.open("/user/nobody")
     browser.find(".state", "no such user")

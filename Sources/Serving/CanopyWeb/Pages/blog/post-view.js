@@ -47,7 +47,11 @@ export function post(id) {
   const view = { title: "Post", content, close, show: () => comments?.list.show() };
   const subscription = line.subscribe(["WATCH", "SHOW", id], {
     change: ({ events }) => show(events.at(-1)?.data),
-    end: (error) => end(error.code === "NOT_FOUND" ? "No such post" : "No post", failed(error)),
+    end(error) {
+      // An address that a person has typed may have an id that is invalid.
+      if (["NOT_FOUND", "BAD_REQUEST"].includes(error.code)) end("No such post", failed("There is no such post."));
+      else end("No post", failed(error));
+    },
   });
   return view;
 }
