@@ -148,6 +148,60 @@ def check_an_edit_does_not_overwrite_a_newer_value_at_once(stage):
     console.press("Save")
     console.message("Saved /operator/a")
     assert console.ask("GET", "/operator/a") == "mine"
+def check_the_focus_stays_near_after_a_save_and_a_removal(stage):
+    console = Console(stage, "data")
+    browser = stage.first
+    console.ask("SET", "/operator", {"a": 1, "b": 2, "c": 3})
+    console.select("/operator")
+    console.select("/operator/a")
+    console.has_content(EDITOR, "1")
+    browser.fill(EDITOR, "11")
+    console.press("Save")
+    browser.find(".message", "Saved /operator/a")
+    browser.until("the focus", lambda: browser.script("return document.activeElement.tagName") == "TEXTAREA")
+    console.select("/operator/b")
+    console.press("Remove")
+    console.confirm("Remove")
+    console.has_no_key("b")
+def check_a_number_that_a_page_cannot_hold_is_marked_in_the_tree(stage):
+    console = Console(stage, "data/operator")
+    console.ask("SET", "/operator", {"a": 9007199254740993})
+    console.waits_for_value("/a", "≈9007199254740992")
+    console.ask("REMOVE", "/operator")
+
+    selected = "return document.activeElement === document.querySelector('.place[aria-selected=true]')"
+    browser.until("the focus", lambda: browser.script(selected))
+    # Somebody else removes a value in whose field the operator is.
+    console.select("/operator/c")
+    console.has_content(EDITOR, "3")
+    browser.click(EDITOR)
+    console.ask("REMOVE", "/operator/c")
+    console.has_no_key("c")
+    browser.until("the focus", lambda: browser.script(selected))
+    console.ask("REMOVE", "/operator")
+
+
+def check_a_value_that_removes_a_place_is_saved_after_a_question(stage):
+    console = Console(stage, "data")
+    for text in ("{}", "null", '{"x":{"y":null}}'):
+        console.ask("SET", "/operator", {"a": {"b": 1, "c": 2}})
+        console.select("/operator")
+        console.select("/operator/a")
+        console.press("Edit as JSON")
+        console.has_content(EDITOR, '{\n  "b": 1,\n  "c": 2\n}')
+        stage.first.fill(EDITOR, text)
+        console.press("Save")
+        stage.first.find("dialog", "This removes 2 children and everything below")
+        console.press("Cancel", "dialog")
+        console.is_gone("dialog")
+        assert console.ask("GET", "/operator/a") == {"b": 1, "c": 2}
+        console.press("Save")
+        console.confirm("Remove")
+        console.message("Saved /operator/a")
+        assert console.ask("GET", "/operator") is None
+        console.open("data")
+
+
 
 def check_a_question_does_not_stay_over_another_place(stage):
     console = Console(stage, "data")

@@ -58,6 +58,7 @@ def check_a_deep_tree_and_a_huge_text_stay_usable(stage):
     assert len(browser.text(".tree")) < 1_000, "the tree has the beginning of a text alone"
     browser.click(".place .key", "/huge")
     console.press("Edit as JSON")
+    assert not browser.all(".inspector > form"), "there is an empty field"
     browser.find(".inspector .hint", "too large to edit here")
     console.ask("REMOVE", "/huge")
 

@@ -168,7 +168,7 @@ export class Tree {
     }));
     const gone = [...before.values()].find((child) =>
       !place.children.has(child.child.key) && isWithin(this.selected.path, child.path));
-    const hadFocus = gone?.item.contains(document.activeElement);
+    const hadFocus = [gone?.item, this.#inspector.element].some((it) => it?.contains(document.activeElement));
     const text = `Show ${pageSize} more of ${count((self.children ?? 0) - children.length)}`;
     // A button that stays keeps the focus.
     if (!hasMore) clear(place.more, "No children.");
