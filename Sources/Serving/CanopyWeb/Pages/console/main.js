@@ -48,16 +48,15 @@ function route() {
   document.title = `${title(name)} – Canopy console`;
   view.show?.(name === asked ? rest : "");
 }
+/** Takes the present view off the screen, and keeps it with its unsaved texts. */
+function leaveView() { current?.hide?.(); current = undefined; clear(main); }
+
 
 /** Forgets the views, whose data is that of another login or namespace. */
-function drop() {
-  current?.hide?.();
-  [views, current] = [{}, undefined];
-  clear(main);
-}
+function drop() { leaveView(); views = {}; }
 
 function gate(reason = "") {
-  drop();
+  leaveView();
   const token = h("input", plain, { type: "password", required: true });
   const notice = h("p.notice.error", { role: "alert", hidden: !reason }, reason);
   const send = async () => {
@@ -118,6 +117,7 @@ leave.addEventListener("click", async () => {
   if (verb === "REDEEM") await line.write("ENDPASS", token).catch(warn);
   sessionStorage.clear();
   line.close();
+  drop();
   gate();
   line.open();
 });
