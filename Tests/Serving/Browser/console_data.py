@@ -147,38 +147,6 @@ def check_an_edit_does_not_overwrite_a_newer_value_at_once(stage):
     assert console.ask("GET", "/operator/a") == "theirs"
     console.press("Save")
     console.message("Saved /operator/a")
-    assert console.ask("GET", "/operator/a") == "mine"
-def check_the_focus_stays_near_after_a_save_and_a_removal(stage):
-    console = Console(stage, "data")
-    browser = stage.first
-    console.ask("SET", "/operator", {"a": 1, "b": 2, "c": 3})
-    console.select("/operator")
-    console.select("/operator/a")
-    console.has_content(EDITOR, "1")
-    browser.fill(EDITOR, "11")
-    console.press("Save")
-    browser.find(".message", "Saved /operator/a")
-    browser.until("the focus", lambda: browser.script("return document.activeElement.tagName") == "TEXTAREA")
-    console.select("/operator/b")
-    console.press("Remove")
-    console.confirm("Remove")
-    console.has_no_key("b")
-def check_a_number_that_a_page_cannot_hold_is_marked_in_the_tree(stage):
-    console = Console(stage, "data/operator")
-    console.ask("SET", "/operator", {"a": 9007199254740993})
-    console.waits_for_value("/a", "≈9007199254740992")
-    console.ask("REMOVE", "/operator")
-
-    selected = "return document.activeElement === document.querySelector('.place[aria-selected=true]')"
-    browser.until("the focus", lambda: browser.script(selected))
-    # Somebody else removes a value in whose field the operator is.
-    console.select("/operator/c")
-    console.has_content(EDITOR, "3")
-    browser.click(EDITOR)
-    console.ask("REMOVE", "/operator/c")
-    console.has_no_key("c")
-    browser.until("the focus", lambda: browser.script(selected))
-    console.ask("REMOVE", "/operator")
 
 
 def check_a_value_that_removes_a_place_is_saved_after_a_question(stage):
@@ -202,6 +170,33 @@ def check_a_value_that_removes_a_place_is_saved_after_a_question(stage):
         console.open("data")
 
 
+    assert console.ask("GET", "/operator/a") == "mine"
+def check_the_focus_stays_near_after_a_save_and_a_removal(stage):
+    console = Console(stage, "data")
+    browser = stage.first
+    console.ask("SET", "/operator", {"a": 1, "b": 2, "c": 3})
+    console.select("/operator")
+    console.select("/operator/a")
+    console.has_content(EDITOR, "1")
+    browser.fill(EDITOR, "11")
+    console.press("Save")
+    browser.find(".message", "Saved /operator/a")
+    browser.until("the focus", lambda: browser.script("return document.activeElement.tagName") == "TEXTAREA")
+    console.select("/operator/b")
+    console.press("Remove")
+    console.confirm("Remove")
+    console.has_no_key("b")
+    selected = "return document.activeElement === document.querySelector('.place[aria-selected=true]')"
+    browser.until("the focus", lambda: browser.script(selected))
+    # Somebody else removes a value in whose field the operator is.
+    console.select("/operator/c")
+    console.has_content(EDITOR, "3")
+    browser.click(EDITOR)
+    console.ask("REMOVE", "/operator/c")
+    console.has_no_key("c")
+    browser.until("the focus", lambda: browser.script(selected))
+    console.ask("REMOVE", "/operator")
+
 
 def check_a_question_does_not_stay_over_another_place(stage):
     console = Console(stage, "data")
@@ -222,6 +217,12 @@ def check_a_question_does_not_stay_over_another_place(stage):
 def check_children_are_added_and_removed(stage):
     console = Console(stage, "data")
     browser = stage.first
+def check_a_number_that_a_page_cannot_hold_is_marked_in_the_tree(stage):
+    console = Console(stage, "data/operator")
+    console.ask("SET", "/operator", {"a": 9007199254740993})
+    console.waits_for_value("/a", "≈9007199254740992")
+    console.ask("REMOVE", "/operator")
+
     console.ask("SET", "/operator", {"a": 1})
     console.select("/operator")
     browser.click(".inspector summary")
@@ -295,6 +296,19 @@ def check_a_place_with_many_children_opens_at_once_and_is_exported(stage):
         os.remove(file)
     console.ask("REMOVE", "/many")
     console.ask("REMOVE", "/operator")
+def check_a_query_says_what_it_cost_before_its_index_is_made(stage):
+    console = Console(stage, "data/posts")
+    browser = stage.first
+    browser.click(".query summary")
+    console.choose(".query select", "child")
+    browser.fill(".query label:nth-of-type(2) input", "body")
+    console.press("Run")
+    browser.find(".results p", "No index")
+    browser.find(".results li button")
+    console.press("Close the results")
+    console.is_gone(".results li")
+
+
 
 
 def check_a_query_shows_its_index_and_its_results_are_live(stage):
