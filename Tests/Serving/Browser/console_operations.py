@@ -48,12 +48,26 @@ def check_the_rules_that_another_operator_publishes_are_those_in_force(stage):
     browser.fill(EDITOR, mine)
     theirs = '{ "rules": {\n  "theirs": { ".read": "true" },\n  "mine": { ".read": "true" }\n} }'
     console.ask("RULES", theirs)
-    console.press("Difference")
+    browser.script("document.querySelector(arguments[0]).setSelectionRange(9, 9)", EDITOR)
     browser.until("the difference", lambda: "theirs" in (browser.text(".diff .removed") or ""))
     browser.find("#problems", "No problems")
     console.press("Publish")
     browser.find("dialog", "Somebody has published other rules since you began")
     browser.find("dialog", "0 lines added, 1 line removed")
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
+    # The warning stays after a reload, as the draft does.
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
+    assert console.content(EDITOR) == mine
+    console.press("Revert")
+    assert browser.script("return document.querySelector(arguments[0]).selectionStart", EDITOR) == 9, "the caret moved"
+    console.confirm("Revert")
+    browser.driver.refresh()
+    console.has_content(EDITOR, mine)
+    browser.find("#problems", "No problems")
+    console.press("Publish")
+    browser.find("dialog", "Somebody has published other rules since you began")
     console.press("Cancel", "dialog")
     console.is_gone("dialog")
     assert console.ask("RULES")["text"] == theirs
