@@ -97,6 +97,7 @@ def check_a_person_signs_out_and_in_and_returns_to_the_page(stage):
     browser.find("h1", "Top posts")
     browser.find("a.me[aria-label='Account of OldChalk']")
 
+
 def check_a_deleted_comment_goes_wherever_it_is_and_the_focus_goes_to_the_heading(stage):
     stage.log_in()
     browser = stage.second
@@ -122,6 +123,7 @@ def check_a_deleted_comment_goes_wherever_it_is_and_the_focus_goes_to_the_headin
     finally:
         author.ask("DELETE", post)
 
+
 def check_the_skip_link_keeps_the_view_with_its_texts(stage):
     browser = stage.first
     with browser.without_login():
@@ -131,6 +133,7 @@ def check_the_skip_link_keeps_the_view_with_its_texts(stage):
         browser.press(Keys.ENTER)
         browser.until("the focus", lambda: focused(browser)["id"] == "main")
         assert browser.script("return document.getElementById('email').value") == "half@example.org"
+
 
 def check_a_question_does_not_stay_over_another_view(stage):
     stage.log_in()
@@ -146,7 +149,6 @@ def check_a_question_does_not_stay_over_another_view(stage):
     browser.until("the end of the question", lambda: not browser.all("dialog"))
     assert author.ask("SHOW", post)["title"] == "Not to be deleted"
     author.ask("DELETE", post)
-
 
 
 def check_the_main_flows_work_with_the_keyboard_alone(stage):
@@ -236,9 +238,9 @@ def check_an_account_is_made_renamed_left_and_used_again_with_the_keyboard_alone
         browser.press(Keys.ENTER)
         browser.find("a.me[aria-label='Account of thumbs']")
         browser.until("what screen readers say", lambda: "Your user name is changed" in browser.texts(
+            "#notices [role=status]"))
         browser.find(".toast", "Your user name is changed")
         assert focused(browser)["tag"] == "H1", "the focus is lost"
-            "#notices [role=status]"))
         follow(browser, "Sign out")
         browser.find("header a", "Sign in")
 

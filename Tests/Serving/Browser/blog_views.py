@@ -1,6 +1,6 @@
 """The views of the blog show the data of the server, and are found again by their addresses."""
-import time
 
+import time
 
 from browser import NO_PAGE, logs
 
@@ -82,9 +82,9 @@ def check_back_returns_to_the_place_in_the_list(stage):
     browser.driver.back()
     browser.find(".card")
     assert abs(browser.script("return scrollY") - before) < 2 and len(browser.ids()) == len(all_posts(stage, "RECENT"))
-
     browser.driver.forward()
     browser.find(".post h1")
+
 
 def check_a_reload_and_back_over_many_views_return_to_the_place_in_the_list(stage):
     browser = stage.first
@@ -104,6 +104,10 @@ def check_a_reload_and_back_over_many_views_return_to_the_place_in_the_list(stag
         browser.click("header nav a", "Recent")
         browser.find("h1", "Recent posts")
     browser.script("history.go(-9)")
+    browser.until("the place", lambda: browser.script("return scrollY") == before)
+    assert post in browser.ids()
+
+
 def check_a_list_that_is_loaded_moves_nothing(stage):
     browser = stage.second
     browser.resize(800, 900)
@@ -115,10 +119,6 @@ def check_a_list_that_is_loaded_moves_nothing(stage):
         assert sum(shifts) < 0.05, f"the layout moved: {shifts}"
     finally:
         browser.resize(1280, 900)
-
-    browser.until("the place", lambda: browser.script("return scrollY") == before)
-    assert post in browser.ids()
-
 
 
 @logs(*NO_PAGE)

@@ -72,6 +72,7 @@ def check_a_session_that_ends_and_a_wrong_token_are_each_said_once(stage):
     browser.until("another error", lambda: not any(
         "Your session" in it.text for it in browser.all(".notice.error")) and browser.find(".notice.error"))
 
+
 def check_a_text_that_is_not_saved_stays_when_the_session_ends(stage):
     browser = stage.first
     stage.administrator.ask("SET", "/operator", {"a": "old"})
@@ -99,7 +100,6 @@ def check_a_text_that_is_not_saved_stays_when_the_session_ends(stage):
         browser.fill(area, "typed again")
         browser.click("header button", "Sign out")
     stage.administrator.ask("REMOVE", "/operator")
-
 
 
 def check_a_namespace_is_chosen_and_has_its_own_data(stage):

@@ -6,8 +6,8 @@ import { line, session } from "./session.js";
 import { failed, forMembers, page, skeletons } from "./states.js";
 
 const newer = "The post has changed since you opened it, so this was not saved. Save again to replace the new text.";
-const question = { title: "Discard the changes?", text: "The draft is deleted.", action: "Discard", keep: "Keep it" };
 const unsaved = "This is your draft. It is not saved, and the post may have changed since. Discard it to see the post.";
+const question = { title: "Discard the changes?", text: "The draft is deleted.", action: "Discard", keep: "Keep it" };
 const hint = "An empty line begins a new paragraph. What you type is kept in this browser until you publish it.";
 
 /** Fills fields with their drafts, and keeps these at each change. Returns a function that drops them, unless another

@@ -5,8 +5,8 @@ import { line } from "./session.js";
 const spoken = h("p.visually-hidden", { role: "status" });
 const problem = h("p.toast.error", { role: "alert", hidden: true });
 const offline = h("p.toast", { role: "status", hidden: true }, h("span.pulse"),
-const endShown = debounced(7_000, () => (spoken.className = "visually-hidden"));
   "Offline. The page catches up when the server is back.");
+const endShown = debounced(7_000, () => (spoken.className = "visually-hidden"));
 const endProblem = debounced(7_000, () => setNotice(problem, null));
 // A short break is not worth a word.
 const checkAgain = debounced(1_500, () => (offline.hidden = line.state === "online"));

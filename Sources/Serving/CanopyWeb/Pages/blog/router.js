@@ -5,18 +5,18 @@ import { byId } from "/shared/elements.js";
 const keptMax = 6; // The views behind and ahead of the present one that stay as they are.
 /** @type {[RegExp, (...parts: string[]) => View][]} */ let routes = [];
 /** @type {Map<string, { path: string, view: View }>} by key of the history */ const kept = new Map();
+let key = "";
 let goal = 0; // The place of the present view to which the page scrolls when the view is high enough.
 const growth = new ResizeObserver(scrollToGoal);
-let key = "";
 let report = () => {};
 
 /** @param {Record<string, (...parts: string[]) => View>} views by path; `:` is one part, `.*` all */
 export function start(views, onchange) {
-  addEventListener("scroll", debounced(200, keepPlace));
-  for (const type of ["wheel", "touchstart", "mousedown", "keydown"]) addEventListener(type, () => growth.disconnect());
   report = onchange;
   routes = Object.entries(views).map(([path, view]) => [new RegExp(`^${path.replaceAll(":", "([^/]+)")}/?$`), view]);
   history.scrollRestoration = "manual";
+  addEventListener("scroll", debounced(200, keepPlace));
+  for (const type of ["wheel", "touchstart", "mousedown", "keydown"]) addEventListener(type, () => growth.disconnect());
   addEventListener("popstate", () => show(true));
   document.addEventListener("click", follow);
   show(false);
@@ -56,7 +56,6 @@ const isEntrance = ({ pathname }) => pathname.startsWith("/sign");
 
 export function rename(/** @type {View} */ view, /** @type {string} */ title) {
   view.title = title;
-  if (link.hash && link.pathname === location.pathname) return byId(link.hash.slice(1))?.focus();
   if (view.content.isConnected) document.title = `${title} · Canopy`;
 }
 
@@ -66,6 +65,7 @@ function follow(event) {
   const isOurs = link?.origin === location.origin && !link.pathname.startsWith("/console");
   if (event.button !== 0 || event.defaultPrevented || hasKey || !isOurs) return;
   event.preventDefault();
+  if (link.hash && link.pathname === location.pathname) return byId(link.hash.slice(1))?.focus();
   // One of the views that log in takes the place of another, so that the view before them stays the one behind.
   go(link.pathname, { replace: isEntrance(link) && isEntrance(location) });
 }
@@ -85,14 +85,6 @@ function show(isMove) {
 
   const main = byId("main");
   main.replaceChildren(entry.view.content);
-/** Remembers the place in the present view, so that Back and a reload return to it. */
-function keepPlace() { history.replaceState({ ...history.state, scroll: scrollY }, ""); }
-
-function scrollToGoal() {
-  scrollTo(0, goal);
-  if (scrollY >= goal - 1) growth.disconnect();
-}
-
   rename(entry.view, entry.view.title);
   goal = history.state.scroll ?? 0;
   growth.observe(main);
@@ -101,6 +93,14 @@ function scrollToGoal() {
   if (isMove) (main.querySelector("h1") ?? main).focus({ preventScroll: true });
   entry.view.show?.();
   report();
+}
+
+/** Remembers the place in the present view, so that Back and a reload return to it. */
+function keepPlace() { history.replaceState({ ...history.state, scroll: scrollY }, ""); }
+
+function scrollToGoal() {
+  scrollTo(0, goal);
+  if (scrollY >= goal - 1) growth.disconnect();
 }
 
 function forget(key) { kept.get(key)?.view.close?.(); kept.delete(key); }

@@ -24,6 +24,12 @@ export class Directory {
 
   restart() { this.#entries = []; return this.load(); }
 
+  /** Reads the entries and the details again. */
+  async refresh() {
+    await this.load();
+    if (this.selected) await this.select(this.selected, true);
+  }
+
   /** Reads as many entries as are shown again, or a page more. */
   async load(isMore = false) {
     const mine = ++this.#round;

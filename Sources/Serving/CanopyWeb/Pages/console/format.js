@@ -37,10 +37,10 @@ export function isInexact(value) {
   if (typeof value === "number") return Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return value !== null && typeof value === "object" && Object.values(value).some(isInexact);
 }
+
 /** Whether a place with the value would not exist. @returns {boolean} */
 export const isEmpty = (value) => value === null || (typeof value === "object"
   && Object.entries(value).every(([key, member]) => key === ".priority" || isEmpty(member)));
-
 
 /** Returns a value, or fails if it is inexact. */
 export function exact(value, advice = "Use the line protocol.") {

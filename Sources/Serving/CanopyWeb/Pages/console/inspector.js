@@ -43,21 +43,21 @@ export class Inspector {
 
   async remove() {
     const { path } = this.#place;
+    if (path === "/") return;
     await attempt(() => this.#line.write("REMOVE", path), `Removed ${path}.`, this.#removal());
   }
 
   /** Returns the question before the place is removed. */
   #removal() {
     const { path, child } = this.#place;
-    if (path === "/") return;
     const branch = `${plural(child.children ?? 0, "child", "children")} and everything below`;
-    const hadFocus = this.element.contains(document.activeElement);
     const text = `This removes ${isBranch(child) ? branch : "its value"}. It cannot be undone.`;
     return { title: `Remove ${path}?`, text, action: "Remove" };
   }
 
   #begin(place) {
     const { path, child } = place;
+    const hadFocus = this.element.contains(document.activeElement);
     if (this.#field.isEdited && this.#etag) this.#unsaved.set(this.#place.path, [this.#field, this.#etag]);
     const unsaved = this.#unsaved.get(path);
     this.#unsaved.delete(path);
@@ -73,7 +73,6 @@ export class Inspector {
       // A branch that is too large leaves the field empty.
       if (!edit.isConnected || !this.#field.area.value) return;
       edit.replaceWith(editor);
-    if (hadFocus) this.focus();
       this.focus();
     });
     const report = (text) => (this.#note.textContent = text);
@@ -84,6 +83,7 @@ export class Inspector {
       (this.#isBranch || child.value === null) && this.#adder(path));
     this.#edited();
     if (!this.#isBranch) this.#load(!unsaved);
+    if (hadFocus) this.focus();
   }
 
   /** Reads the value. `isForced`: whether to discard what was typed. */

@@ -48,9 +48,9 @@ function route() {
   document.title = `${title(name)} – Canopy console`;
   view.show?.(name === asked ? rest : "");
 }
+
 /** Takes the present view off the screen, and keeps it with its unsaved texts. */
 function leaveView() { current?.hide?.(); current = undefined; clear(main); }
-
 
 /** Forgets the views, whose data is that of another login or namespace. */
 function drop() { leaveView(); views = {}; }

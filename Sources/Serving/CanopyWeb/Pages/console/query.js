@@ -49,13 +49,13 @@ export function queryPanel(line, path, open) {
       const value = h("span");
       const name = link(key, () => open(below(path, key)));
       return { element: h("li", name, value), update: (data) => update(value, short(data, 300)) };
+    });
     const request = h("code", `LISTEN ${path} ${JSON.stringify(query)}`);
     clear(output, h("p", request), index, rows, button("Close the results", stop));
     // LISTEN makes the index that it needs, so the page asks before.
     const text = await line.read("EXPLAIN", null, "READ", path, query).then((reply) => costs(reply.query), sentence);
     if (!output.contains(index)) return;
     index.textContent = text;
-    });
     const mine = (list = new LiveList(line, ["LISTEN", path, query], {
       change() {
         show(mine.keys.map((key) => [key, mine.get(key)]));

@@ -27,8 +27,8 @@ export function clear(parent, ...parts) { parent.replaceChildren(); fill(parent,
 export function setText(target, text) { if (target.textContent !== text) target.textContent = text; }
 
 /** Shows a text in an element, or hides it without one. @param {HTMLElement} target @param {string | null} text */
-
 export function setNotice(target, text) { target.textContent = text; target.hidden = !text; }
+
 /** Moves the focus to an element if it is lost, or about to be lost with another. @param {Element} from */
 export function passFocus(from, to) {
   const present = document.activeElement ?? document.body;
@@ -125,18 +125,18 @@ export function form(name, send, ...parts) {
 /** Asks before something that cannot be undone. Escape, the first button and another view keep everything as it is.
  * @param {Question} question @returns {Promise<boolean>} */
 export function confirmed({ title, text, action, keep = "Cancel" }) {
-    const cancel = () => dialog.close();
-      removeEventListener("popstate", cancel);
   return new Promise((resolve) => {
+    const cancel = () => dialog.close();
     const onclose = () => {
+      removeEventListener("popstate", cancel);
       dialog.remove();
       resolve(dialog.returnValue === "yes");
     };
     const dialog = h("dialog", { "aria-labelledby": "question", onclose },
-    addEventListener("popstate", cancel);
       h("h2", { id: "question" }, title), text && h("p", text),
       h("div.actions", button(keep, cancel, { autofocus: true }),
         button(action, () => dialog.close("yes"), { class: "button danger" })));
+    addEventListener("popstate", cancel);
     document.body.append(dialog);
     dialog.showModal();
   });
