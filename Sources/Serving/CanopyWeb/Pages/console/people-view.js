@@ -9,7 +9,7 @@ const pageSize = 50;
 
 export function peopleView(/** @type {Line} */ line) {
   const find = h("input", {
-    type: "search", placeholder: "A name or an address begins with …", "aria-label": "Search",
+    type: "search", placeholder: "Start of a name or address", "aria-label": "Search",
     oninput: debounced(250, () => directory.restart()),
   });
   const heads = ["Name", "Address", "Created (UTC)", "State"];

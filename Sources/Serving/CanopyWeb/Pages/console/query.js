@@ -67,8 +67,8 @@ export function queryPanel(line, path, open) {
 
   adapt();
   const element = h("details.panel.query", h("summary", "Query"),
-    form("fields", run, field("Order by", order), childField, field("From", lower), low,
-      field("To", upper), high, field("Limit", side), limit, submit("Run")),
+    form("fields", run, field("Order by", order), childField, h("div.pair", field("From", lower), low),
+      h("div.pair", field("To", upper), high), h("div.pair", field("Limit", side), limit), submit("Run")),
     h("p.hint", "A bound is a number, true, false, null or a text. To search for a text such as 12, put it in quotes."),
     output);
   return { element, stop };
