@@ -98,6 +98,59 @@ def check_a_person_signs_out_and_in_and_returns_to_the_page(stage):
     browser.find("a.me[aria-label='Account of OldChalk']")
 
 
+def check_a_deleted_comment_goes_wherever_it_is_and_the_focus_goes_to_the_heading(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    post = author.ask("POST", "Twenty-five comments", "…")["id"]
+    for number in range(25):
+        author.ask("COMMENT", post, f"Comment {number}.")
+    try:
+        browser.open(f"/post/{post}")
+        browser.until("all comments", lambda: browser.script("scrollTo(0, document.body.scrollHeight)")
+                      or len(browser.all(".comment")) == 25)
+        # The last one is behind the newest 20, which the list itself follows.
+        for text, number in [("Comment 2.", 24), ("Comment 24.", 23)]:
+            comment = browser.find(".comment", text)
+            browser.script("arguments[0].scrollIntoView({ block: 'center' })", comment)
+            button = comment.find_element("css selector", "button")
+            button.click()
+            browser.click("dialog .danger")
+            browser.find(".discussion h2", f"{number} comments")
+            browser.until("its end", lambda: text not in browser.texts(".comment:not(.gone) .text"))
+            assert not browser.all(".comment.gone:not([inert])"), "its button can be pressed again"
+            browser.until("the focus", lambda: focused(browser)["text"] == f"{number} comments")
+    finally:
+        author.ask("DELETE", post)
+
+
+def check_the_skip_link_keeps_the_view_with_its_texts(stage):
+    browser = stage.first
+    with browser.without_login():
+        browser.open("/signup")
+        browser.fill("#email", "half@example.org")
+        browser.script("document.querySelector('.skip').focus()")
+        browser.press(Keys.ENTER)
+        browser.until("the focus", lambda: focused(browser)["id"] == "main")
+        assert browser.script("return document.getElementById('email').value") == "half@example.org"
+
+
+def check_a_question_does_not_stay_over_another_view(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    post = author.ask("POST", "Not to be deleted", "…")["id"]
+    browser.open("/")
+    browser.click(".card h2 a", "Not to be deleted")
+    browser.click(".tools button", "Delete")
+    browser.find("dialog")
+    browser.driver.back()
+    browser.find("h1", "Recent posts")
+    browser.until("the end of the question", lambda: not browser.all("dialog"))
+    assert author.ask("SHOW", post)["title"] == "Not to be deleted"
+    author.ask("DELETE", post)
+
+
 def check_the_main_flows_work_with_the_keyboard_alone(stage):
     stage.log_in()
     browser = stage.second
@@ -186,6 +239,8 @@ def check_an_account_is_made_renamed_left_and_used_again_with_the_keyboard_alone
         browser.find("a.me[aria-label='Account of thumbs']")
         browser.until("what screen readers say", lambda: "Your user name is changed" in browser.texts(
             "#notices [role=status]"))
+        browser.find(".toast", "Your user name is changed")
+        assert focused(browser)["tag"] == "H1", "the focus is lost"
         follow(browser, "Sign out")
         browser.find("header a", "Sign in")
 

@@ -74,6 +74,14 @@ def check_no_view_is_wider_than_a_small_phone(stage):
     post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
     # A long name beside a time and a button.
     stage.server.person("haruka_words").ask("COMMENT", post["id"], "Narrow enough")
+    wide = {"email": "wide@example.org", "password": "seven lamps in a row"}
+    stage.server.connect().ask("SIGNUP", wide["email"], wide["password"], "W" * 32)
+    with browser.without_login():
+        browser.log_in(wide)
+        browser.resize(360, 640)
+        browser.open("/account")
+        browser.find(".leave p", "W" * 32)
+        assert browser.script("return document.documentElement.scrollWidth") <= 360
     browser.resize(320, 640)
     for path in ("/", "/mine", f"/post/{post['id']}", "/write", "/account", "/signup"):
         browser.open(path)

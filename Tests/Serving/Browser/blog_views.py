@@ -1,5 +1,7 @@
 """The views of the blog show the data of the server, and are found again by their addresses."""
 
+import time
+
 from browser import NO_PAGE, logs
 
 
@@ -84,10 +86,47 @@ def check_back_returns_to_the_place_in_the_list(stage):
     browser.find(".post h1")
 
 
+def check_a_reload_and_back_over_many_views_return_to_the_place_in_the_list(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card")
+    scroll_to_end(browser)
+    post = browser.ids()[30]
+    browser.script("document.querySelectorAll('.card')[30].scrollIntoView()")
+    before = browser.until("the place", lambda: browser.script("return history.state.scroll === scrollY && scrollY"))
+    browser.driver.refresh()
+    browser.until("the place", lambda: browser.script("return scrollY") == before)
+    browser.script("document.querySelector(`.card[data-key='${arguments[0]}'] h2 a`).click()", post)
+    browser.find(".post h1")
+    for _ in range(4):
+        browser.click("header nav a", "Top")
+        browser.find("h1", "Top posts")
+        browser.click("header nav a", "Recent")
+        browser.find("h1", "Recent posts")
+    browser.script("history.go(-9)")
+    browser.until("the place", lambda: browser.script("return scrollY") == before)
+    assert post in browser.ids()
+
+
+def check_a_list_that_is_loaded_moves_nothing(stage):
+    browser = stage.second
+    browser.resize(800, 900)
+    try:
+        browser.open("/")
+        browser.find(".card")
+        time.sleep(0.5)
+        shifts = browser.probe()["shifts"]
+        assert sum(shifts) < 0.05, f"the layout moved: {shifts}"
+    finally:
+        browser.resize(1280, 900)
+
+
 @logs(*NO_PAGE)
 def check_nothing_to_show_is_said_so(stage):
     browser = stage.first
     browser.open("/post/-Onothing")
+    browser.find(".state", "There is no such post")
+    browser.open("/post/a%2Fb")
     browser.find(".state", "There is no such post")
     browser.open("/user/nobody")
     browser.find(".state", "no such user")

@@ -89,6 +89,57 @@ def check_an_edit_does_not_overwrite_a_newer_text_at_once(stage):
     assert stage.first.driver.title == "Edit the post · Canopy"
 
 
+def check_publishing_in_one_tab_keeps_the_draft_of_another(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    browser.open("/write")
+    browser.fill("#title", "Of the first tab")
+    browser.fill("#body", "Ready.")
+    browser.driver.switch_to.new_window("tab")
+    try:
+        browser.open("/write")
+        browser.fill("#title", "Of the second tab")
+        browser.driver.switch_to.window(browser.driver.window_handles[0])
+        browser.click("form button[type=submit]", "Publish")
+        browser.find(".post h1", "Of the first tab")
+        browser.driver.switch_to.window(browser.driver.window_handles[1])
+        browser.open("/write")
+        browser.find("#title")
+        assert browser.script("return document.getElementById('title').value") == "Of the second tab"
+        browser.script("for (const key in localStorage) if (key.includes('draft')) localStorage.removeItem(key)")
+    finally:
+        browser.driver.close()
+        browser.driver.switch_to.window(browser.driver.window_handles[0])
+    author.ask("DELETE", author.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]["id"])
+
+
+def check_changes_are_discarded_after_a_question_and_back_shows_the_post_once(stage):
+    stage.log_in()
+    browser = stage.second
+    author = stage.server.person("ngoc_lan")
+    post = author.ask("POST", "To be changed", "One.")["id"]
+    browser.open("/")
+    browser.click(".card h2 a", "To be changed")
+    browser.click(".tools a", "Edit")
+    browser.fill("#title", "Changed")
+    browser.click("form button", "Discard")
+    browser.click("dialog button", "Keep it")
+    assert browser.script("return document.getElementById('title').value") == "Changed"
+    browser.click("form button", "Discard")
+    browser.click("dialog .danger")
+    browser.find(".post h1", "To be changed")
+    browser.click(".tools a", "Edit")
+    browser.find("#title")
+    assert browser.script("return document.getElementById('title').value") == "To be changed"
+    browser.fill("#title", "Changed")
+    browser.click("form button", "Save")
+    browser.find(".post h1", "Changed")
+    browser.driver.back()
+    browser.find("h1", "Recent posts")
+    author.ask("DELETE", post)
+
+
 @logs(*OUTAGE)
 def check_a_reader_who_signs_out_without_a_connection_is_signed_out_on_the_server_later(stage):
     person = sign_up(stage, "traveller")

@@ -100,7 +100,7 @@ def check_a_number_that_a_page_cannot_hold_is_refused(stage):
     assert stage.first.find(EDITOR).get_attribute("readonly")
     stage.first.click(".query summary")
     stage.first.script("document.querySelector('.query select').value = '$value'")
-    console.choose(".query label:nth-of-type(3) select", "startAt")
+    console.choose(".query .pair select", "startAt")
     stage.first.fill(".query input[aria-label='Lower bound']", "1e400")
     console.press("Run")
     stage.first.find(".query .notice.error", "more digits than a page can hold")
@@ -148,6 +148,76 @@ def check_an_edit_does_not_overwrite_a_newer_value_at_once(stage):
     console.press("Save")
     console.message("Saved /operator/a")
     assert console.ask("GET", "/operator/a") == "mine"
+
+
+def check_a_value_that_removes_a_place_is_saved_after_a_question(stage):
+    console = Console(stage, "data")
+    for text in ("{}", "null", '{"x":{"y":null}}'):
+        console.ask("SET", "/operator", {"a": {"b": 1, "c": 2}})
+        console.select("/operator")
+        console.select("/operator/a")
+        console.press("Edit as JSON")
+        console.has_content(EDITOR, '{\n  "b": 1,\n  "c": 2\n}')
+        stage.first.fill(EDITOR, text)
+        console.press("Save")
+        stage.first.find("dialog", "This removes 2 children and everything below")
+        console.press("Cancel", "dialog")
+        console.is_gone("dialog")
+        assert console.ask("GET", "/operator/a") == {"b": 1, "c": 2}
+        console.press("Save")
+        console.confirm("Remove")
+        console.message("Saved /operator/a")
+        assert console.ask("GET", "/operator") is None
+        console.open("data")
+
+
+def check_the_focus_stays_near_after_a_save_and_a_removal(stage):
+    console = Console(stage, "data")
+    browser = stage.first
+    console.ask("SET", "/operator", {"a": 1, "b": 2, "c": 3})
+    console.select("/operator")
+    console.select("/operator/a")
+    console.has_content(EDITOR, "1")
+    browser.fill(EDITOR, "11")
+    console.press("Save")
+    browser.find(".message", "Saved /operator/a")
+    browser.until("the focus", lambda: browser.script("return document.activeElement.tagName") == "TEXTAREA")
+    console.select("/operator/b")
+    console.press("Remove")
+    console.confirm("Remove")
+    console.has_no_key("b")
+    selected = "return document.activeElement === document.querySelector('.place[aria-selected=true]')"
+    browser.until("the focus", lambda: browser.script(selected))
+    # Somebody else removes a value in whose field the operator is.
+    console.select("/operator/c")
+    console.has_content(EDITOR, "3")
+    browser.click(EDITOR)
+    console.ask("REMOVE", "/operator/c")
+    console.has_no_key("c")
+    browser.until("the focus", lambda: browser.script(selected))
+    console.ask("REMOVE", "/operator")
+
+
+def check_a_question_does_not_stay_over_another_place(stage):
+    console = Console(stage, "data")
+    console.ask("SET", "/operator", {"a": 1})
+    console.select("/operator")
+    console.press("Open alone")
+    console.select("/a")
+    console.press("Remove")
+    stage.first.find("dialog", "Remove /operator/a?")
+    stage.first.driver.back()
+    console.is_gone("dialog")
+    console.row("/posts")
+    assert console.ask("GET", "/operator/a") == 1
+    console.ask("REMOVE", "/operator")
+
+
+def check_a_number_that_a_page_cannot_hold_is_marked_in_the_tree(stage):
+    console = Console(stage, "data/operator")
+    console.ask("SET", "/operator", {"a": 9007199254740993})
+    console.waits_for_value("/a", "≈9007199254740992")
+    console.ask("REMOVE", "/operator")
 
 
 def check_children_are_added_and_removed(stage):
@@ -228,13 +298,26 @@ def check_a_place_with_many_children_opens_at_once_and_is_exported(stage):
     console.ask("REMOVE", "/operator")
 
 
+def check_a_query_says_what_it_cost_before_its_index_is_made(stage):
+    console = Console(stage, "data/posts")
+    browser = stage.first
+    browser.click(".query summary")
+    console.choose(".query select", "child")
+    browser.fill(".query label:nth-of-type(2) input", "body")
+    console.press("Run")
+    browser.find(".results p", "No index")
+    browser.find(".results li button")
+    console.press("Close the results")
+    console.is_gone(".results li")
+
+
 def check_a_query_shows_its_index_and_its_results_are_live(stage):
     console = Console(stage, "data/posts")
     browser = stage.first
     browser.click(".query summary")
     console.choose(".query select", "child")
     browser.fill(".query label:nth-of-type(2) input", "starCount")
-    console.choose(".query label:nth-of-type(5) select", "limitToLast")
+    console.choose(".query .pair:nth-of-type(3) select", "limitToLast")
     browser.fill(".query input[type=number]", "3")
     console.press("Run")
     browser.find(".results p", "The index starCount serves this query")

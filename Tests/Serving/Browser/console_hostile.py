@@ -59,6 +59,7 @@ def check_a_deep_tree_and_a_huge_text_stay_usable(stage):
     browser.click(".place .key", "/huge")
     console.press("Edit as JSON")
     browser.find(".inspector .hint", "too large to edit here")
+    assert not browser.all(".inspector > form"), "there is an empty field"
     console.ask("REMOVE", "/huge")
 
 
@@ -103,4 +104,5 @@ def check_rules_of_a_megabyte_are_refused_with_a_sentence(stage):
     assert browser.script("return document.querySelectorAll('.gutter div').length") <= 20_000
     print(f"        the page took {took:.0f} ms to take a megabyte of lines")
     console.press("Revert")
+    console.confirm("Revert")
     console.has_content(area, console.ask("RULES")["text"])

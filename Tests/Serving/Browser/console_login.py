@@ -73,6 +73,35 @@ def check_a_session_that_ends_and_a_wrong_token_are_each_said_once(stage):
         "Your session" in it.text for it in browser.all(".notice.error")) and browser.find(".notice.error"))
 
 
+def check_a_text_that_is_not_saved_stays_when_the_session_ends(stage):
+    browser = stage.first
+    stage.administrator.ask("SET", "/operator", {"a": "old"})
+    browser.open("/console/")
+    browser.script("sessionStorage.clear()")
+    browser.driver.get("about:blank")
+    browser.driver.get(stage.server.console_link())
+    browser.find("nav [aria-current=page]", "Data")
+    browser.until("the token", lambda: "REDEEM" in (browser.script("return sessionStorage['canopy.console.login']") or ""))
+    session = json.loads(browser.script("return sessionStorage['canopy.console.login']"))[1]
+    console = Console(stage, "data/operator")
+    area = ".inspector textarea"
+    console.row("/a").click()
+    console.has_content(area, "old")
+    browser.fill(area, "typed")
+    stage.administrator.ask("ENDPASS", session)
+    browser.find(".notice.error", "Your session has ended")
+    assert not browser.all(".view"), "the data is still shown"
+    for text in ("typed", "old"):
+        browser.fill("main input", token(stage))
+        browser.press(Keys.ENTER)
+        browser.find("nav [aria-current=page]", "Data")
+        console.row("/a").click()
+        console.has_content(area, text)
+        browser.fill(area, "typed again")
+        browser.click("header button", "Sign out")
+    stage.administrator.ask("REMOVE", "/operator")
+
+
 def check_a_namespace_is_chosen_and_has_its_own_data(stage):
     subprocess.run([stage.server.canopy, "namespace", "create", "shop", "--data", stage.server.data], check=True,
                    capture_output=True)

@@ -57,11 +57,25 @@ def check_the_rules_that_another_operator_publishes_are_those_in_force(stage):
     console.press("Cancel", "dialog")
     console.is_gone("dialog")
     assert console.ask("RULES")["text"] == theirs
+    # The warning stays after a reload, as the draft does.
+    browser.driver.refresh()
+    console.has_content(EDITOR, mine)
+    browser.find("#problems", "No problems")
+    console.press("Publish")
+    browser.find("dialog", "Somebody has published other rules since you began")
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
     console.press("Revert")
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
+    assert console.content(EDITOR) == mine
+    console.press("Revert")
+    console.confirm("Revert")
     console.has_content(EDITOR, theirs)
-    console.press("Difference")
+    browser.script("document.querySelector(arguments[0]).setSelectionRange(9, 9)", EDITOR)
     console.ask("RULES", before)
     console.has_content(EDITOR, before)
+    assert browser.script("return document.querySelector(arguments[0]).selectionStart", EDITOR) == 9, "the caret moved"
 
 
 def check_a_draft_of_rules_survives_a_reload_and_the_built_in_rules_return(stage):
@@ -96,10 +110,14 @@ def check_a_person_is_found_disabled_enabled_and_signed_out(stage):
     console.message("OldChalk may sign in again")
     assert console.ask("USER", uid)["disabled"] is False
 
+    # An empty password is not asked about, and a refused one stays.
+    console.press("Set password")
+    assert not browser.all("dialog")
     browser.fill(PASSWORD, "short")
     console.press("Set password")
     console.confirm("Set it")
     console.message("That password is too short")
+    assert console.content(PASSWORD) == "short"
     # The password of the demo data stays.
     browser.fill(PASSWORD, stage.people["OldChalk"]["password"])
     console.press("Set password")
@@ -107,7 +125,8 @@ def check_a_person_is_found_disabled_enabled_and_signed_out(stage):
     console.message("The password is set")
     visitor = stage.server.person("OldChalk")
     assert visitor.ask("WHOAMI")["email"] == email
-    console.press("OldChalk", "tbody")
+    # The details are read again, too.
+    console.press("Refresh")
     browser.find("h3", "Sessions (1)")
     console.press("Sign out everywhere")
     console.confirm("Sign out")

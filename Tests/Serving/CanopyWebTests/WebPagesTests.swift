@@ -26,7 +26,7 @@ struct WebPagesTests {
     throws
   {
     let app = try #require(WebPages.all.first { $0.path == "/blog/app.js" })
-    let views = app.text.matches(of: /\n  "(\/[^"]*)":/).map { String($0.1) }
+    let views = app.text.matches(of: /"(\/[^"]*)":/).map { String($0.1) }
     #expect(views.count > 10)
     for view in views {
       let path = view.replacing("(top)", with: "top").replacing(":", with: "-OkNdt6c")

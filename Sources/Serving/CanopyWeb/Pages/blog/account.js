@@ -44,7 +44,7 @@ export const account = forMembers("Account", (user) => {
   const name = nameInput(user.username);
   const rename = async () => {
     await session.rename(name.value);
-    announce("Your user name is changed");
+    announce("Your user name is changed", true);
   };
   const leave = () => { session.logOut(); router.go("/"); };
   return page("Account", { class: "narrow" },

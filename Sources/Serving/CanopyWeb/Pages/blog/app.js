@@ -33,17 +33,9 @@ session.start(() => {
 startNotices();
 showReader();
 router.start({
-  "/": recent,
-  "/top": top,
-  "/mine": mine,
-  "/mine/(top)": mine,
-  "/user/:": person,
-  "/user/:/(top)": person,
-  "/post/:": post,
-  "/post/:/edit": edit,
-  "/write": write,
-  "/signin": signIn,
-  "/signup": signUp,
-  "/account": account,
+  "/": recent, "/top": top, "/mine": mine, "/mine/(top)": mine,
+  "/user/:": person, "/user/:/(top)": person,
+  "/post/:": post, "/post/:/edit": edit, "/write": write,
+  "/signin": signIn, "/signup": signUp, "/account": account,
   ".*": missing,
 }, markPresent);

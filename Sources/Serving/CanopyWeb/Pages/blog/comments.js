@@ -1,5 +1,5 @@
 import { plural } from "/shared/basics.js";
-import { confirmed, field, form, h, link, setText, submit } from "/shared/elements.js";
+import { confirmed, field, form, h, link, passFocus, setText, submit } from "/shared/elements.js";
 import { keepDrafts } from "./editor.js";
 import { ListView } from "./list-view.js";
 import { report } from "./notices.js";
@@ -9,10 +9,11 @@ import { empty } from "./states.js";
 
 /** The comments on a post, newest first, and the field for another. Its author may delete every comment. */
 export function discussion(/** @type {string} */ id, /** @type {string} */ author) {
-  const heading = h("h2", "Comments");
+  const heading = h("h2", { tabindex: -1 }, "Comments");
   const list = new ListView({
     request: ["COMMENTS", id], noun: "comment", isBefore: ([a], [b]) => a > b,
-    item: (key, data) => comment(id, author, key, data),
+    item: (key, data) => comment(id, author, key, data, heading),
+    follow: (key) => ["LISTEN", `/post-comments/${id}/${key}`, { events: "value" }],
     empty: () => empty("No comments yet."),
   });
   const invitation = h("p.invitation", h("a", { href: "/signin" }, "Sign in"), " to comment.");
@@ -21,19 +22,17 @@ export function discussion(/** @type {string} */ id, /** @type {string} */ autho
   return { element, list, update: (count) => setText(heading, plural(count, "comment")) };
 }
 
-function comment(id, author, key, { uid, author: name }) {
+function comment(id, author, key, { uid, author: name }, heading) {
   const [by, text] = [h("div"), h("p.text", { dir: "auto" })];
   const remove = async () => {
     const isSure = await confirmed({ title: "Delete this comment?", action: "Delete", keep: "Keep it" });
-    if (isSure) await line.write("UNCOMMENT", id, key).catch(report);
+    if (isSure) await line.write("UNCOMMENT", id, key).then(() => passFocus(element, heading), report);
   };
   const mayDelete = session.is(uid) || session.is(author);
   const action = mayDelete && link("Delete", remove, { "aria-label": `Delete the comment by ${name}` });
-  const update = (data) => {
-    byline(by, data);
-    setText(text, data.text);
-  };
-  return { element: h("li.comment", h("div.line", by, action), text), update };
+  const update = (data) => { byline(by, data); setText(text, data.text); };
+  const element = h("li.comment", h("div.line", by, action), text);
+  return { element, update };
 }
 
 function composer(id) {

@@ -1,23 +1,26 @@
 // The views that write and change a post, and the drafts of all texts.
 import { keep } from "/shared/basics.js";
-import { button, clear, field, form, h, submit } from "/shared/elements.js";
+import { button, clear, confirmed, field, form, h, submit } from "/shared/elements.js";
 import * as router from "./router.js";
 import { line, session } from "./session.js";
 import { failed, forMembers, page, skeletons } from "./states.js";
 
 const newer = "The post has changed since you opened it, so this was not saved. Save again to replace the new text.";
 const unsaved = "This is your draft. It is not saved, and the post may have changed since. Discard it to see the post.";
+const question = { title: "Discard the changes?", text: "The draft is deleted.", action: "Discard", keep: "Keep it" };
 const hint = "An empty line begins a new paragraph. What you type is kept in this browser until you publish it.";
 
-/** Fills fields with their drafts, and keeps these at each change. Returns a function that drops them. Two readers
- * who share a browser do not see each other's. @param {string} name @param {...any} fields */
+/** Fills fields with their drafts, and keeps these at each change. Returns a function that drops them, unless another
+ * tab has written others. Readers who share a browser have drafts of their own.
+ * @param {string} name @param {...any} fields */
 export function keepDrafts(name, ...fields) {
   const place = (field) => `canopy.draft.${session.user?.uid ?? ""}.${name}.${field.id}`;
   for (const field of fields) {
     field.value = localStorage.getItem(place(field)) ?? field.value;
     field.addEventListener("input", () => keep(localStorage, place(field), field.value));
   }
-  return () => fields.forEach((field) => localStorage.removeItem(place(field)));
+  const isOwn = (field) => localStorage.getItem(place(field)) === field.value;
+  return () => fields.filter(isOwn).forEach((field) => localStorage.removeItem(place(field)));
 }
 
 export const write = forMembers("Write a post", () => page("Write a post",
@@ -66,9 +69,10 @@ function postForm(draft, post, action, send, origin) {
     dropDrafts();
     router.leave(element, path);
   };
-  const isDraft = [title.value, body.value].join() !== saved;
+  const isDraft = () => [title.value, body.value].join() !== saved;
+  const discard = async (path) => (!isDraft() || (await confirmed(question))) && leave(path);
   const element = form("", async () => leave(await send(title.value, body.value)),
-    origin && isDraft && h("p.notice", unsaved), field("Title", title), field("Text", body, hint),
-    h("div.actions", submit(action), origin && button("Discard the changes", () => leave(origin))));
+    origin && isDraft() && h("p.notice", unsaved), field("Title", title), field("Text", body, hint),
+    h("div.actions", submit(action), origin && button("Discard the changes", () => discard(origin))));
   return element;
 }

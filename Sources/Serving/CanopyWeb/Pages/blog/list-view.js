@@ -1,5 +1,5 @@
 import { plural } from "/shared/basics.js";
-import { arrange, button, clear, h } from "/shared/elements.js";
+import { arrange, button, h } from "/shared/elements.js";
 import { announce } from "./notices.js";
 import { PagedList } from "./paged-list.js";
 import { line } from "./session.js";
@@ -58,6 +58,7 @@ export class ListView {
       const data = list.get(key);
       if (data && data !== item.data) item.update((item.data = data));
       item.element.classList.toggle("gone", !data);
+      item.element.inert = !data;
     }
     const added = list.allKeys.filter((key) => !this.#items.has(key));
     const isFirst = this.#items.size === 0;
@@ -173,8 +174,10 @@ export class ListView {
     if (this.#list.hasMore) this.#end.observe(this.#foot);
   }
 
-  #become(state, foot) {
-    this.#state = state;
-    clear(this.#foot, foot);
+  /** Shows another foot: one that moves would count as a shift of the layout. */
+  #become(state, ...parts) {
+    const before = this.#foot;
+    [this.#state, this.#foot] = [state, h("div.list-foot", parts)];
+    before.replaceWith(this.#foot);
   }
 }

@@ -64,7 +64,7 @@ function tabs(path, order) {
 
 function card(/** @type {string} */ id) {
   const href = `/post/${encodeURIComponent(id)}`;
-  const [by, title, number] = [h("div"), h("a", { href, dir: "auto" }), h("span.count")];
+  const [by, title, number] = [h("div"), h("a", { href }), h("span.count")];
   const excerpt = h("p.excerpt", { dir: "auto" });
   const star = starButton(id);
   const comments = h("a.comments", { href }, icon(bubble), number);
@@ -78,5 +78,5 @@ function card(/** @type {string} */ id) {
     comments.ariaLabel = plural(post.commentCount, "comment");
     star.update(post);
   };
-  return { element: h("li.card", h("article", by, h("h2", title), excerpt, foot)), update };
+  return { element: h("li.card", h("article", by, h("h2", { dir: "auto" }, title), excerpt, foot)), update };
 }

@@ -18,10 +18,7 @@ export function post(id) {
   const article = h("article.post", title, by, body, h("footer", star.element, tools));
   const content = h("section", skeletons(1));
   /** @type {ReturnType<discussion> | undefined} */ let comments;
-  const close = () => {
-    subscription.close();
-    comments?.list.close();
-  };
+  const close = () => { subscription.close(); comments?.list.close(); };
   const end = (title, state) => {
     close();
     content.replaceChildren(heading(title), state);
@@ -50,7 +47,11 @@ export function post(id) {
   const view = { title: "Post", content, close, show: () => comments?.list.show() };
   const subscription = line.subscribe(["WATCH", "SHOW", id], {
     change: ({ events }) => show(events.at(-1)?.data),
-    end: (error) => end(error.code === "NOT_FOUND" ? "No such post" : "No post", failed(error)),
+    end(error) {
+      // An address that a person has typed may have an id that is invalid.
+      if (["NOT_FOUND", "BAD_REQUEST"].includes(error.code)) end("No such post", failed("There is no such post."));
+      else end("No post", failed(error));
+    },
   });
   return view;
 }

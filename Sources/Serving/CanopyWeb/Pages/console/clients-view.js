@@ -52,9 +52,5 @@ export function clientsView(/** @type {Line} */ line) {
     return { entry: client, title: `Connection ${id}`, parts, state };
   }
 
-  const refresh = async () => {
-    await directory.load();
-    if (directory.selected) await directory.select(directory.selected, true);
-  };
-  return { element, ...every(2_000, refresh) };
+  return { element, ...every(2_000, () => directory.refresh()) };
 }

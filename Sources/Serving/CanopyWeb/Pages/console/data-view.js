@@ -69,10 +69,7 @@ export function dataView(/** @type {Line} */ line) {
     follow();
   }
 
-  function hide() {
-    round += 1;
-    subscription?.close();
-  }
+  function hide() { round += 1; subscription?.close(); }
 
   return { element, show, hide };
 }

@@ -22,9 +22,12 @@ export class Directory {
     this.element = h("div.columns", panel, this.detail);
   }
 
-  restart() {
-    this.#entries = [];
-    return this.load();
+  restart() { this.#entries = []; return this.load(); }
+
+  /** Reads the entries and the details again. */
+  async refresh() {
+    await this.load();
+    if (this.selected) await this.select(this.selected, true);
   }
 
   /** Reads as many entries as are shown again, or a page more. */

@@ -5,7 +5,7 @@ import { facts } from "./parts.js";
 
 /** `goTo` shows a line of the rules. @param {Line} line @param {(row: number) => void} goTo */
 export function explainPanel(line, goTo) {
-  const who = h("input", plain, { placeholder: "@name, uid or JSON; empty: nobody" });
+  const who = h("input", plain, { placeholder: "@name, uid, JSON or empty" });
   const adapt = () => (valueField.hidden = !["SET", "UPDATE"].includes(operation.value));
   const operation = select({ READ: "reads", SET: "sets", UPDATE: "updates", REMOVE: "removes" }, { onchange: adapt });
   const path = h("input.path", plain, { value: "/" });

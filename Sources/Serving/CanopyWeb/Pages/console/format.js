@@ -38,6 +38,10 @@ export function isInexact(value) {
   return value !== null && typeof value === "object" && Object.values(value).some(isInexact);
 }
 
+/** Whether a place with the value would not exist. @returns {boolean} */
+export const isEmpty = (value) => value === null || (typeof value === "object"
+  && Object.entries(value).every(([key, member]) => key === ".priority" || isEmpty(member)));
+
 /** Returns a value, or fails if it is inexact. */
 export function exact(value, advice = "Use the line protocol.") {
   if (isInexact(value)) throw new Error(`A number in it has more digits than a page can hold. ${advice}`);
@@ -53,8 +57,8 @@ export const summary = (child) => isBranch(child) ? count(child.children ?? 0)
 /** A value that a person typed: JSON, or else a text. @param {string} typed */
 export const parsed = (typed) => exact(resultOr(() => JSON.parse(typed), typed));
 
-/** A value as JSON on one line, cut off. @param {any} value */
+/** A value as JSON on one line, cut off. A mark says that it is inexact. @param {any} value */
 export function short(value, lengthMax = 200) {
-  const text = JSON.stringify(value) ?? "null";
+  const text = (isInexact(value) ? "≈" : "") + (JSON.stringify(value) ?? "null");
   return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text;
 }

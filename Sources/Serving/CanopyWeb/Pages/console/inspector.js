@@ -1,8 +1,8 @@
 // The selected location: its whole value, and the actions on it.
 import { gathered, plural } from "/shared/basics.js";
-import { button, clear, field, form, h, plain, submit } from "/shared/elements.js";
+import { button, clear, confirmed, field, form, h, passFocus, plain, submit } from "/shared/elements.js";
 import { download } from "./export.js";
-import { below, isBranch, isOnWay, short, size } from "./format.js";
+import { below, isBranch, isEmpty, isOnWay, short, size } from "./format.js";
 import { attempt, flash, say, sentence } from "./parts.js";
 import { ValueField } from "./value-field.js";
 
@@ -42,16 +42,22 @@ export class Inspector {
   }
 
   async remove() {
-    const { path, child } = this.#place;
+    const { path } = this.#place;
     if (path === "/") return;
+    await attempt(() => this.#line.write("REMOVE", path), `Removed ${path}.`, this.#removal());
+  }
+
+  /** Returns the question before the place is removed. */
+  #removal() {
+    const { path, child } = this.#place;
     const branch = `${plural(child.children ?? 0, "child", "children")} and everything below`;
     const text = `This removes ${isBranch(child) ? branch : "its value"}. It cannot be undone.`;
-    const question = { title: `Remove ${path}?`, text, action: "Remove" };
-    await attempt(() => this.#line.write("REMOVE", path), `Removed ${path}.`, question);
+    return { title: `Remove ${path}?`, text, action: "Remove" };
   }
 
   #begin(place) {
     const { path, child } = place;
+    const hadFocus = this.element.contains(document.activeElement);
     if (this.#field.isEdited && this.#etag) this.#unsaved.set(this.#place.path, [this.#field, this.#etag]);
     const unsaved = this.#unsaved.get(path);
     this.#unsaved.delete(path);
@@ -62,9 +68,12 @@ export class Inspector {
     this.#note.textContent = unsaved ? "You have changed this here, and not saved it." : "";
     const buttons = h("div.row", this.#save, this.#revert);
     const editor = form("stack", () => this.#write(), this.#field.element, buttons);
-    const edit = button("Edit as JSON", () => {
+    const edit = button("Edit as JSON", async () => {
+      await this.#load(true);
+      // A branch that is too large leaves the field empty.
+      if (!edit.isConnected || !this.#field.area.value) return;
       edit.replaceWith(editor);
-      this.#load(true).then(() => this.focus());
+      this.focus();
     });
     const report = (text) => (this.#note.textContent = text);
     clear(this.element, h("h2.path", path), this.#facts, this.#isBranch && !unsaved ? edit : editor, this.#note,
@@ -74,6 +83,7 @@ export class Inspector {
       (this.#isBranch || child.value === null) && this.#adder(path));
     this.#edited();
     if (!this.#isBranch) this.#load(!unsaved);
+    if (hadFocus) this.focus();
   }
 
   /** Reads the value. `isForced`: whether to discard what was typed. */
@@ -100,11 +110,16 @@ export class Inspector {
 
   /** Writes the value if it is still the one that was read. */
   #write() {
-    const [{ path }, field] = [this.#place, this.#field];
+    const [{ path }, field, etag] = [this.#place, this.#field, this.#etag];
     return attempt(async () => {
-      const reply = await this.#line.write("CAS", path, this.#etag, field.read());
+      const data = field.read();
+      if (isEmpty(data) && !(await confirmed(this.#removal()))) return;
+      const reply = await this.#line.write("CAS", path, etag, data);
       if (reply.committed) this.#unsaved.delete(path);
-      if (field === this.#field && reply.committed) await this.#load(true);
+      if (field === this.#field && reply.committed) {
+        await this.#load(true);
+        passFocus(this.element, field.area);
+      }
       if (reply.committed) return say(`Saved ${path}.`);
       if (field !== this.#field) throw new Error(`${path} was not saved: somebody has changed it meanwhile.`);
       this.#etag = reply.etag;
@@ -120,7 +135,7 @@ export class Inspector {
     const add = () => attempt(async () => {
       const name = key.value.trim();
       const data = value.read();
-      if (["null", "{}", "[]"].includes(JSON.stringify(data))) throw new Error(`A child cannot be ${short(data)}`);
+      if (isEmpty(data)) throw new Error(`A child cannot be ${short(data)}`);
       const reply = name ? await this.#line.write("CAS", below(path, name), "null_etag", data)
         : await this.#line.write("PUSH", path, data);
       if (reply.committed === false) throw new Error(`There is a child ${name} already. Select it to edit it.`);

@@ -11,11 +11,7 @@ export function logPanel(/** @type {Line} */ line) {
   const head = h("div.row", h("h2", "Log"), h("span.space"), field("From level", level));
   /** @type {number | undefined} */ let last;
 
-  function begin() {
-    last = undefined;
-    clear(lines);
-    return read();
-  }
+  function begin() { last = undefined; clear(lines); return read(); }
 
   /** Reads the new lines. It scrolls to the end only if the end is in view. */
   async function read() {

@@ -49,15 +49,14 @@ function route() {
   view.show?.(name === asked ? rest : "");
 }
 
+/** Takes the present view off the screen, and keeps it with its unsaved texts. */
+function leaveView() { current?.hide?.(); current = undefined; clear(main); }
+
 /** Forgets the views, whose data is that of another login or namespace. */
-function drop() {
-  current?.hide?.();
-  [views, current] = [{}, undefined];
-  clear(main);
-}
+function drop() { leaveView(); views = {}; }
 
 function gate(reason = "") {
-  drop();
+  leaveView();
   const token = h("input", plain, { type: "password", required: true });
   const notice = h("p.notice.error", { role: "alert", hidden: !reason }, reason);
   const send = async () => {
@@ -90,11 +89,7 @@ async function enter() {
   holder.hidden = names.length < 2;
 }
 
-function use(name) {
-  sessionStorage.setItem(kept.namespace, name);
-  drop();
-  line.reopen();
-}
+function use(name) { sessionStorage.setItem(kept.namespace, name); drop(); line.reopen(); }
 
 clear(nav, Object.keys(makers).map((name) => h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
 line.addEventListener("state", () => {
@@ -122,6 +117,7 @@ leave.addEventListener("click", async () => {
   if (verb === "REDEEM") await line.write("ENDPASS", token).catch(warn);
   sessionStorage.clear();
   line.close();
+  drop();
   gate();
   line.open();
 });

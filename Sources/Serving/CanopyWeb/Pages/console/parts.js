@@ -14,14 +14,14 @@ export function say(text, kind = "good") {
   if (kind === "good") setTimeout(() => message.remove(), 6_000);
 }
 
-/** Carries out an action, perhaps after a question, and says how it ended. Returns whether it was carried out.
+/** Carries out an action, perhaps after a question, and says how it ended. Returns whether it succeeded.
  * @param {() => unknown} action @param {string} [done] @param {Question | null} [question] */
 export async function attempt(action, done, question) {
   if (question && !(await confirmed(question))) return false;
   const failure = await failureOf(action);
   if (failure) say(sentence(failure), "bad");
   else if (done) say(done);
-  return true;
+  return !failure;
 }
 
 /** A table that scrolls sideways if it has to. @param {string} label @param {string[]} heads */

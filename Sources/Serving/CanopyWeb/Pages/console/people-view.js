@@ -9,12 +9,12 @@ const pageSize = 50;
 
 export function peopleView(/** @type {Line} */ line) {
   const find = h("input", {
-    type: "search", placeholder: "A name or an address begins with …", "aria-label": "Search",
+    type: "search", placeholder: "Start of a name or address", "aria-label": "Search",
     oninput: debounced(250, () => directory.restart()),
   });
   const heads = ["Name", "Address", "Created (UTC)", "State"];
   const directory = new Directory({ noun: "account", heads, read, describe, detail });
-  const bar = h("div.bar", find, button("Refresh", () => directory.load()));
+  const bar = h("div.bar", find, button("Refresh", () => directory.refresh()));
   /** @type {Promise<void> | undefined} */ let loaded;
 
   async function read(after) {
@@ -37,7 +37,7 @@ export function peopleView(/** @type {Line} */ line) {
     const [user, sessions] = await Promise.all([line.read("USER", uid), line.read("SESSIONS", uid)]);
     const { username, email, provider, verified, disabled, createdAt, lastLoginAt } = user;
     const name = username || email || uid;
-    const password = h("input", { type: "password", autocomplete: "new-password" });
+    const password = h("input", { type: "password", autocomplete: "new-password", required: true });
     const act = async (done, [verb, ...parts], title = "", action = "", text = "") => {
       const question = title ? { title, action, text } : null;
       if (await attempt(() => line.write(verb, ...parts), done, question)) await directory.select(uid);
@@ -65,7 +65,7 @@ export function peopleView(/** @type {Line} */ line) {
       form("stack", setPassword, field("New password", password),
         h("div.row", submit("Set password …", "button quiet"))),
     ];
-    return { entry: user, title: name, parts };
+    return { entry: user, title: name, parts, state: JSON.stringify([user, sessions]) };
   }
 
   const show = () => void (loaded ??= directory.load());

@@ -38,11 +38,7 @@ export function queryPanel(line, path, open) {
     };
   }
 
-  function stop() {
-    list?.close();
-    list = undefined;
-    clear(output);
-  }
+  function stop() { list?.close(); clear(output); }
 
   async function run() {
     stop();
@@ -54,6 +50,12 @@ export function queryPanel(line, path, open) {
       const name = link(key, () => open(below(path, key)));
       return { element: h("li", name, value), update: (data) => update(value, short(data, 300)) };
     });
+    const request = h("code", `LISTEN ${path} ${JSON.stringify(query)}`);
+    clear(output, h("p", request), index, rows, button("Close the results", stop));
+    // LISTEN makes the index that it needs, so the page asks before.
+    const text = await line.read("EXPLAIN", null, "READ", path, query).then((reply) => costs(reply.query), sentence);
+    if (!output.contains(index)) return;
+    index.textContent = text;
     const mine = (list = new LiveList(line, ["LISTEN", path, query], {
       change() {
         show(mine.keys.map((key) => [key, mine.get(key)]));
@@ -61,16 +63,12 @@ export function queryPanel(line, path, open) {
       },
       end: (error) => (index.textContent = sentence(error)),
     }));
-    const request = h("code", `LISTEN ${path} ${JSON.stringify(query)}`);
-    clear(output, h("p", request), index, rows, button("Close the results", stop));
-    const text = await line.read("EXPLAIN", null, "READ", path, query).then((reply) => costs(reply.query), sentence);
-    if (mine === list) index.textContent = text;
   }
 
   adapt();
   const element = h("details.panel.query", h("summary", "Query"),
-    form("fields", run, field("Order by", order), childField, field("From", lower), low,
-      field("To", upper), high, field("Limit", side), limit, submit("Run")),
+    form("fields", run, field("Order by", order), childField, h("div.pair", field("From", lower), low),
+      h("div.pair", field("To", upper), high), h("div.pair", field("Limit", side), limit), submit("Run")),
     h("p.hint", "A bound is a number, true, false, null or a text. To search for a text such as 12, put it in quotes."),
     output);
   return { element, stop };

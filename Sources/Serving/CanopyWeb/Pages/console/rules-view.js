@@ -20,7 +20,8 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
   });
   const publishButton = button("Publish …", publish, { class: "button" });
   const diffButton = button("Difference", () => showDiff(!changes.hidden), { "aria-pressed": "false" });
-  const revertButton = button("Revert", () => load(true));
+  const loss = { title: "Revert to the rules in force?", text: "The draft is deleted.", action: "Revert" };
+  const revertButton = button("Revert …", () => attempt(() => load(true), "", loss));
   const editor = h("div.editor.panel", gutter, area);
   const state = h("span.hint", { role: "status" });
   const bar = h("div.bar", state, h("span.space"), diffButton, revertButton,
@@ -39,20 +40,22 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
       setText(state, builtIn ? "The built-in rules are in force." : "Rules of your own are in force.");
       if (text === inForce && !isForced) return;
       const shown = isForced ? text : sessionStorage.getItem(draft) ?? text;
-      if (shown === text || !base) base = text;
+      base = shown === text ? text : base || (sessionStorage.getItem(`${draft}.base`) ?? text);
       inForce = text;
       area.readOnly = false;
-      if (area.value === shown) return void check();
-      area.value = shown;
+      const caret = area.selectionStart;
+      if (area.value !== shown) area.value = shown;
+      if (area.selectionStart !== caret) area.setSelectionRange(caret, caret);
       typed();
-      area.setSelectionRange(0, 0);
     } catch (error) {
       state.textContent = sentence(error);
     }
   }
 
   function typed() {
-    keep(sessionStorage, draft, area.value === inForce ? "" : area.value);
+    const isEdited = area.value !== inForce;
+    keep(sessionStorage, draft, isEdited && area.value);
+    keep(sessionStorage, `${draft}.base`, isEdited && base);
     [isValid, round] = [false, round + 1]; // A check under way is of another text.
     refresh();
     number(Math.min(numberMax, area.value.split("\n").length));
@@ -83,7 +86,8 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
       const list = found.map(({ line: at, column, rule, message }) =>
         [link(`${at}:${column}`, () => goTo(at, column)), rule ? `${rule}: ${message}` : message]);
       const text = valid ? "No problems." : `${plural(found.length + omitted, "problem")}:`;
-      clear(problems, h("p.hint", text), list.length > 0 && rows(list));
+      clear(problems, h("p.hint", text), list.length > 0 && rows(list),
+        omitted > 0 && h("p.hint", `And ${omitted} more.`));
     } catch (error) {
       if (mine === round) clear(problems, h("p.notice.error", sentence(error)));
     }
@@ -140,7 +144,6 @@ export function rulesView(/** @type {Line} */ line, /** @type {string} */ namesp
   function replace(title, action, text, verb, ...parts) {
     return attempt(async () => {
       const { seq } = await line.write(verb, ...parts);
-      sessionStorage.removeItem(draft);
       await load(true);
       say(`The rules are in force since commit ${seq}.`);
     }, "", { title, action, text });

@@ -168,7 +168,7 @@ export class Tree {
     }));
     const gone = [...before.values()].find((child) =>
       !place.children.has(child.child.key) && isWithin(this.selected.path, child.path));
-    const hadFocus = gone?.item.contains(document.activeElement);
+    const hadFocus = [gone?.item, this.#inspector.element].some((it) => it?.contains(document.activeElement));
     const text = `Show ${pageSize} more of ${count((self.children ?? 0) - children.length)}`;
     // A button that stays keeps the focus.
     if (!hasMore) clear(place.more, "No children.");
@@ -203,14 +203,11 @@ export class Tree {
     const index = places.indexOf(place);
     const go = (next) => next && this.select(next, true);
     const action = {
-      ArrowDown: () => go(places[index + 1]),
-      ArrowUp: () => go(places[index - 1]),
+      ArrowDown: () => go(places[index + 1]), ArrowUp: () => go(places[index - 1]),
       ArrowRight: () => (place.isOpen ? go(places[index + 1]) : this.#unfold(place)),
       ArrowLeft: () => (place.isOpen ? this.#fold(place) : go(place.parent)),
-      Home: () => go(places[0]),
-      End: () => go(places.at(-1)),
-      Enter: () => this.#inspector.focus(),
-      Delete: () => this.#inspector.remove(),
+      Home: () => go(places[0]), End: () => go(places.at(-1)),
+      Enter: () => this.#inspector.focus(), Delete: () => this.#inspector.remove(),
     }[event.key];
     if (!action) return;
     event.preventDefault();

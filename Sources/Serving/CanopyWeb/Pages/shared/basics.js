@@ -15,11 +15,7 @@ export function sentence(error) {
 
 /** Returns the result of a call, or another value if it fails. @param {() => any} call */
 export function resultOr(call, otherwise) {
-  try {
-    return call();
-  } catch {
-    return otherwise;
-  }
+  try { return call(); } catch { return otherwise; }
 }
 
 /** Carries out an action, and returns its error, if any. @param {() => unknown} action @returns {Promise<any>} */

@@ -21,18 +21,18 @@ export const icon = (path) =>
 export const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
 /** Removes all children, and appends others. @param {Element} parent @param {...any} parts */
-export function clear(parent, ...parts) {
-  parent.replaceChildren();
-  fill(parent, parts);
-}
+export function clear(parent, ...parts) { parent.replaceChildren(); fill(parent, parts); }
 
 /** Sets a text if it differs: an unchanged one costs no layout. @param {Element} target */
 export function setText(target, text) { if (target.textContent !== text) target.textContent = text; }
 
 /** Shows a text in an element, or hides it without one. @param {HTMLElement} target @param {string | null} text */
-export function setNotice(target, text) {
-  target.textContent = text;
-  target.hidden = !text;
+export function setNotice(target, text) { target.textContent = text; target.hidden = !text; }
+
+/** Moves the focus to an element if it is lost, or about to be lost with another. @param {Element} from */
+export function passFocus(from, to) {
+  const present = document.activeElement ?? document.body;
+  if (present === document.body || from.contains(present)) to?.focus({ preventScroll: true });
 }
 
 /** Makes elements the children of another. Only those that are not in place are moved: the others keep the focus. */
@@ -122,18 +122,21 @@ export function form(name, send, ...parts) {
   return element;
 }
 
-/** Asks before something that cannot be undone. Escape and the first button keep everything as it is.
+/** Asks before something that cannot be undone. Escape, the first button and another view keep everything as it is.
  * @param {Question} question @returns {Promise<boolean>} */
 export function confirmed({ title, text, action, keep = "Cancel" }) {
   return new Promise((resolve) => {
+    const cancel = () => dialog.close();
     const onclose = () => {
+      removeEventListener("popstate", cancel);
       dialog.remove();
       resolve(dialog.returnValue === "yes");
     };
     const dialog = h("dialog", { "aria-labelledby": "question", onclose },
       h("h2", { id: "question" }, title), text && h("p", text),
-      h("div.actions", button(keep, () => dialog.close(), { autofocus: true }),
+      h("div.actions", button(keep, cancel, { autofocus: true }),
         button(action, () => dialog.close("yes"), { class: "button danger" })));
+    addEventListener("popstate", cancel);
     document.body.append(dialog);
     dialog.showModal();
   });

@@ -59,10 +59,7 @@ export class Line extends EventTarget {
     this.#disconnected();
   }
 
-  reopen() {
-    this.close();
-    this.open();
-  }
+  reopen() { this.close(); this.open(); }
 
   /** Sends a request that changes nothing. It waits for a connection, and is repeated if that breaks. */
   read(/** @type {string} */ verb, ...parts) { return reply(this.#request, [verb, ...parts], true); }
@@ -154,10 +151,7 @@ export class Line extends EventTarget {
     for (const { isRepeatable, reject } of waiting) if (!isRepeatable) reject(offline());
   }
 
-  #schedule(milliseconds, step) {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(step, milliseconds);
-  }
+  #schedule(milliseconds, step) { clearTimeout(this.#timer); this.#timer = setTimeout(step, milliseconds); }
 
   /** Drops the connection if the server does not answer: a broken cable sends nothing. The session may have ended. */
   #check = () => {
@@ -228,15 +222,9 @@ export class Line extends EventTarget {
     if (subscription) this.#end(subscription, failure(event.code, "The server ended the live view of this."));
   }
 
-  #end(subscription, error) {
-    this.#subscriptions.delete(subscription);
-    subscription.fail(error);
-  }
+  #end(subscription, error) { this.#subscriptions.delete(subscription); subscription.fail(error); }
 
-  #unlisten(number) {
-    this.#numbers.delete(number);
-    this.#ask("UNLISTEN", number).catch(() => {});
-  }
+  #unlisten(number) { this.#numbers.delete(number); this.#ask("UNLISTEN", number).catch(() => {}); }
 
   /** Sets `state` or `identity`, and reports another value. */
   #set(name, value) {

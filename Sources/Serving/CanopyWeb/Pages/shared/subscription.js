@@ -21,10 +21,7 @@ export class Subscription {
     return [...rest, { ...this.#request[rest.length], since: this.#seq }];
   }
 
-  close() {
-    if (!this.isClosed) this.#close();
-    this.isClosed = true;
-  }
+  close() { if (!this.isClosed) this.#close(); this.isClosed = true; }
 
   begin({ seq, initial }) {
     this.#parts = [];
@@ -46,10 +43,7 @@ export class Subscription {
     this.#deliver(event.seq, isOfState || this.#parts.some((it) => it.event === "put" && it.path === "/"));
   }
 
-  fail(/** @type {Error} */ error) {
-    if (!this.isClosed) this.#subscriber.end?.(error);
-    this.isClosed = true;
-  }
+  fail(/** @type {Error} */ error) { if (!this.isClosed) this.#subscriber.end?.(error); this.isClosed = true; }
 
   #deliver(seq, isReset) {
     const events = this.#parts;
