@@ -59,6 +59,8 @@ package final class TLSCertificate: Sendable {
     var configuration = TLSConfiguration.makeServerConfiguration(
       certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
     configuration.minimumTLSVersion = .tlsv12
+    // The others cost the server several times as much for each handshake. Every client of TLS 1.2 and 1.3 has one of these.
+    configuration.curves = [.x25519_MLKEM768, .x25519, .secp256r1]
     configuration.shutdownTimeout = .seconds(shutdownSeconds)
     do {
       let lines = try NIOSSLContext(configuration: configuration)
@@ -104,14 +106,16 @@ extension TLSCertificate {
   ///   - inner: the protocol inside of TLS.
   ///   - refusal: the bytes for a client that does not speak TLS.
   ///   - memory: is charged with the memory of the connection, from the first byte of the handshake on.
+  ///   - turns: the turns of the event loop, in which handshakes take place.
   package func addHandlers(
     to channel: any Channel, _ inner: Inner, refusal: ByteBuffer, memory: MemoryBudget,
-    handshakeSeconds: Int64 = TLSCertificate.handshakeSeconds
+    turns: LoopTurns, handshakeSeconds: Int64 = TLSCertificate.handshakeSeconds
   ) throws {
     let context = contexts.withLock { inner == .http ? $0.http : $0.lines }
+    let handshake = HandshakeGuard(memory, seconds: handshakeSeconds)
     try channel.pipeline.syncOperations.addHandlers([
       CutOffClose(), FirstByte(expectsTLS: true, refusal: refusal),
-      NIOSSLServerHandler(context: context), HandshakeGuard(memory, seconds: handshakeSeconds),
+      HandshakeTurns(turns, handshake), NIOSSLServerHandler(context: context), handshake,
     ])
   }
 

@@ -53,6 +53,8 @@ final class HandshakeGuard: ChannelInboundHandler {
   private var deadline: Scheduled<Void>?
   /// The memory of TLS; nil when the connection is gone.
   private var share: MemoryBudget.Share?
+  /// Whether the handshake is complete.
+  private(set) var isComplete = false
 
   init(_ memory: MemoryBudget, seconds: Int64) {
     self.memory = memory
@@ -81,7 +83,9 @@ final class HandshakeGuard: ChannelInboundHandler {
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
-    case TLSUserEvent.handshakeCompleted: endWait()
+    case TLSUserEvent.handshakeCompleted:
+      isComplete = true
+      endWait()
     case is ChannelShouldQuiesceEvent where deadline != nil: return context.close(promise: nil)
     default: break
     }

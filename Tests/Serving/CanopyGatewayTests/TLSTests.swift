@@ -130,6 +130,21 @@ import Testing
     }
   }
 
+  @Test func `a handshake has a group that costs the server little`() async throws {
+    try await Self.withTLS { server in
+      for group in [NIOTLSCurve.x25519_MLKEM768, .x25519, .secp256r1] {
+        let negotiated = try await Self.negotiated(server.port) {
+          $0.curves = [group]
+          $0.applicationProtocols = ["http/1.1"]
+        }
+        #expect(negotiated == "http/1.1")
+      }
+      await #expect(throws: (any Error).self) {
+        try await Self.negotiated(server.port) { $0.curves = [.secp384r1] }
+      }
+    }
+  }
+
   /// Runs a test with a port that has the first certificate.
   private static func withTLS(
     connectionsMax: Int = 100, handshakeSeconds: Int64 = TLSCertificate.handshakeSeconds,
