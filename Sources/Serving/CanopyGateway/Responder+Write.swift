@@ -254,7 +254,9 @@ extension Responder {
       return try await inTurn { try decode(form, bytes) }
     }
     let charged = try admit(bytes)
-    let result = try await operations.beside(connection.turns) { [connection] in
+    let result = try await operations.decodeBeside(
+      bytes: bytes.readableBytes, connection.turns
+    ) { [connection] in
       // It may have ended while it waited for its turn.
       guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
       return form.result(bytes, limits)

@@ -11,14 +11,14 @@ extension Operations {
     return TurnGroup(network: "\(network)", connection: ObjectIdentifier(memory))
   }
 
-  /// Returns the turns of the steps of an identity request that compute: those of `beside` for `longTextBytes` and more,
+  /// Returns the turns of the steps of an identity request that compute: those of `decodeBeside` from `longTextBytes` on,
   /// and those of `shortWork` for fewer.
   ///
   /// - Parameter group: the connection and its network, which share their turns; nil for a request of its own.
   public func computing(for group: TurnGroup?) -> ComputingTurns {
     ComputingTurns { [self] bytes, step in
       if bytes >= Operations.longTextBytes {
-        try await beside(group) { step() }
+        try await decodeBeside(bytes: bytes, group) { step() }
       } else {
         try await shortWork.withTurn(of: group) { step() }
       }

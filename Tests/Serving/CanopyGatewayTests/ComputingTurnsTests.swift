@@ -22,7 +22,9 @@ import Testing
   }
 
   private static func turns(_ operations: Operations) -> Turns {
-    Turns(short: operations.shortWork.turns, long: operations.longWork.turns)
+    Turns(
+      short: operations.shortWork.turns,
+      long: operations.longWork.turns + operations.textWork.turns)
   }
 
   @Test func `the parsing, the metrics and the compression of a request each take a turn`()
