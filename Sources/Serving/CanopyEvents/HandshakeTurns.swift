@@ -49,6 +49,7 @@ final class HandshakeTurns: ChannelInboundHandler, ChannelOutboundHandler, Remov
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     var buffer = unwrapInboundIn(data)
+    handshake.receive(buffer.readableBytes)
     if kept.readableBytes == 0 { kept = buffer } else { kept.writeBuffer(&buffer) }
     guard !takesTurn else { return }
     takesTurn = true

@@ -53,6 +53,8 @@ final class HandshakeGuard: ChannelInboundHandler {
   private var deadline: Scheduled<Void>?
   /// The memory of TLS; nil when the connection is gone.
   private var share: MemoryBudget.Share?
+  /// The bytes of the handshake that have come.
+  private var received = 0
   /// Whether the handshake is complete.
   private(set) var isComplete = false
 
@@ -64,10 +66,20 @@ final class HandshakeGuard: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) {
     let channel = context.channel
     share = memory.open(on: channel.eventLoop) { channel.cutOff() }
-    share?.report(TLSCertificate.connectionBytes, idle: TLSCertificate.connectionBytes)
+    charge(TLSCertificate.handshakeBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)
     }
+  }
+
+  /// Charges further bytes of a handshake that is not complete.
+  func receive(_ bytes: Int) {
+    received += bytes
+    charge(min(TLSCertificate.handshakeBytes + received, TLSCertificate.connectionBytes))
+  }
+
+  private func charge(_ bytes: Int) {
+    share?.report(bytes, idle: bytes)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -85,6 +97,7 @@ final class HandshakeGuard: ChannelInboundHandler {
     switch event {
     case TLSUserEvent.handshakeCompleted:
       isComplete = true
+      charge(TLSCertificate.connectionBytes)
       endWait()
     case is ChannelShouldQuiesceEvent where deadline != nil: return context.close(promise: nil)
     default: break

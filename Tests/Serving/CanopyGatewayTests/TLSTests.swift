@@ -83,7 +83,7 @@ import Testing
         // The connection counts before its handlers are added.
         try await eventually {
           server.gate.count == 1
-            && server.parts.operations.memory.used == TLSCertificate.connectionBytes
+            && server.parts.operations.memory.used == TLSCertificate.handshakeBytes
               + GatewayConnection.newBytes
         }
         let received = try await server.connect { refused in try await refused.end() }

@@ -97,6 +97,21 @@ struct HandshakeTurnsTests {
     #expect(client.tls.parts == [500, 0, -1] && client.reads.count == 2)
   }
 
+  @Test func `the bytes of a handshake are charged until it is complete`() throws {
+    let loop = Loop()
+    let client = try loop.connect()
+    try client.channel.writeInbound(Self.bytes(10_000))
+    #expect(loop.memory.used == TLSCertificate.handshakeBytes + 10_000)
+    #expect(loop.takeTurn())
+    try client.channel.writeInbound(Self.bytes(60_000))
+    #expect(loop.memory.used == TLSCertificate.connectionBytes)
+    client.tls.completes = true
+    #expect(loop.takeTurn())
+    #expect(loop.memory.used == TLSCertificate.connectionBytes)
+    try client.channel.close().wait()
+    #expect(loop.memory.used == 0)
+  }
+
   @Test func `bytes after the handshake do not wait`() throws {
     let loop = Loop()
     let client = try loop.connect()
