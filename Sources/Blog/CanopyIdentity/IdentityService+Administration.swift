@@ -12,7 +12,7 @@ extension IdentityService {
       return try await page(request)
     }
     try request.require("POST")
-    let body = try RequestBody(request.body)
+    let body = try await RequestBody(of: request)
     switch name {
     case "": return try await create(body)
     case "lookup": return try await find(body)
@@ -51,7 +51,7 @@ extension IdentityService {
     var found: [Account] = []
     var selectors: [AccountSelector] = []
     if let token = try body.text("idToken") {
-      selectors.append(.uid(try await verify(token).uid))
+      selectors.append(.uid(try await verify(token, in: body.turns).uid))
     }
     selectors += (try body.texts("localId", countMax: 100) ?? []).map { .uid($0) }
     selectors += (try body.texts("email", countMax: 100) ?? []).map { .email($0) }

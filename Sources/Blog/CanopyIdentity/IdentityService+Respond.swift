@@ -34,7 +34,7 @@ extension IdentityService {
       return try await token(request)
     case .account(let name):
       try request.require("POST")
-      return try await account(name, try RequestBody(request.body), request)
+      return try await account(name, try await RequestBody(of: request), request)
     case .administration(let name):
       try requireAdministrator(request)
       return try await administration(name, request)

@@ -8,11 +8,12 @@ extension IdentityService {
   /// - Parameters:
   ///   - text: the custom token.
   ///   - network: the network of the caller, for the limit of logins.
+  ///   - turns: admit the caller to verify the signature.
   /// - Throws: ``IdentityProblem/invalidCustomToken``; an `AccountError`; an error of the store.
   public func beginSession(
-    customToken text: String, from network: RemoteNetwork
+    customToken text: String, from network: RemoteNetwork, in turns: ComputingTurns = .immediate
   ) async throws -> Session {
-    try await beginLogin(customToken: text, from: network).login.session
+    try await beginLogin(customToken: text, from: network, in: turns).login.session
   }
 
   /// Returns an identity token for a session; the credential itself if it is an identity token.

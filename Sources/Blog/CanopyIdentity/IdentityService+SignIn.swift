@@ -59,24 +59,26 @@ extension IdentityService {
     guard let text = try body.text("token"), !text.isEmpty else {
       throw IdentityError.missingCustomToken
     }
-    let (login, isNew) = try await beginLogin(customToken: text, from: request.network)
+    let (login, isNew) = try await beginLogin(
+      customToken: text, from: request.network, in: request.turns)
     let kind: JSONMembers = [("kind", .text("identitytoolkit#VerifyCustomTokenResponse"))]
     return .object(kind + (try tokens(for: login)) + [("isNewUser", .flag(isNew))])
   }
 
   /// Exchanges a refresh token for an identity token.
   func token(_ request: IdentityRequest) async throws -> JSONValue {
-    var grantType: String?
-    var refreshToken: String?
+    let grantType: String?
+    let refreshToken: String?
     let brace = UInt8(ascii: "{")
     if request.body.first(where: { $0 > UInt8(ascii: " ") }) == brace {
-      let body = try RequestBody(request.body)
+      let body = try await RequestBody(of: request)
       grantType = try body.text("grant_type") ?? body.text("grantType")
       refreshToken = try body.text("refresh_token") ?? body.text("refreshToken")
     } else {
-      let form = FormBody(request.body)
-      grantType = form.text("grant_type")
-      refreshToken = form.text("refresh_token")
+      (grantType, refreshToken) = try await request.turns.take(bytes: request.body.count) {
+        let form = FormBody(request.body)
+        return (form.text("grant_type"), form.text("refresh_token"))
+      }
     }
     guard let grantType, !grantType.isEmpty else { throw IdentityError.missingGrantType }
     guard grantType.hasSameBytes(as: "refresh_token") else {

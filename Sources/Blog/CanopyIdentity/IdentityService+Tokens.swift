@@ -139,9 +139,11 @@ extension IdentityService {
   /// - Throws: ``IdentityProblem/invalidCustomToken``, also if the logins of the user have ended since the token was made;
   ///   an `AccountError`; an error of the store.
   func beginLogin(
-    customToken text: String, from network: RemoteNetwork
+    customToken text: String, from network: RemoteNetwork, in turns: ComputingTurns
   ) async throws -> (login: Login, isNew: Bool) {
-    let token = try verifyCustomToken(text)
+    let token = try await turns.take(bytes: text.utf8.count) { [self] in
+      try verifyCustomToken(text)
+    }
     do {
       return try await accounts.beginCustomLogin(
         uid: token.uid, claims: token.claims, loginTime: token.loginTime, from: network)

@@ -34,8 +34,11 @@ extension IdentityService {
   /// A token that is used again costs two look-ups in memory. Otherwise it costs the verification of a signature, and a
   /// look-up in the store if the state of the account is not in memory.
   ///
+  /// - Parameter turns: admit the caller to verify the signature.
   /// - Throws: ``IdentityProblem``; an error of the store.
-  public func verify(_ token: String) async throws -> VerifiedIdentity {
+  public func verify(
+    _ token: String, in turns: ComputingTurns = .immediate
+  ) async throws -> VerifiedIdentity {
     guard token.utf8.count <= JSONWebToken.bytesMax else { throw IdentityProblem.invalid }
     let key = VerifiedTokens.Key(token)
     if let identity = verified[key] {
@@ -47,7 +50,7 @@ extension IdentityService {
         throw problem
       }
     }
-    let identity = try decoded(token)
+    let identity = try await turns.take(bytes: token.utf8.count) { [self] in try decoded(token) }
     try await check(identity)
     verified.add(
       identity, for: key, bytes: VerifiedTokens.bytes(ofTokenWith: token.utf8.count))
@@ -142,7 +145,7 @@ extension IdentityService {
     guard let token = try body.text("idToken"), !token.isEmpty else {
       throw IdentityError.missingIDToken
     }
-    return try await verify(token)
+    return try await verify(token, in: body.turns)
   }
 
   /// Checks that the user logged in a short time ago, before a change that a stolen token must not make. The user of an

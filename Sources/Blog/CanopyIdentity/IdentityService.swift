@@ -145,12 +145,14 @@ public struct IdentityRequest: Sendable {
   /// Whether a web page of a foreign site has made the request. The exemption of this machine from limits is then void: the
   /// browser of a person may run any page.
   public var isOfForeignPage: Bool
+  /// Admit the request to decode its body and to verify signatures.
+  public var turns: ComputingTurns
 
   /// Creates a request with the given parts.
   public init(
     method: String, path: String, query: [(name: String, value: String)] = [],
     authorization: String? = nil, body: [UInt8] = [], address: String,
-    isForeign: Bool = false, isOfForeignPage: Bool = false
+    isForeign: Bool = false, isOfForeignPage: Bool = false, turns: ComputingTurns = .immediate
   ) {
     self.method = method
     self.path = path
@@ -160,6 +162,7 @@ public struct IdentityRequest: Sendable {
     self.address = address
     self.isForeign = isForeign
     self.isOfForeignPage = isOfForeignPage
+    self.turns = turns
   }
 
   /// The network of the client.

@@ -3,22 +3,28 @@ internal import CanopyTree
 /// The members of a request's JSON body. A null member counts as missing.
 struct RequestBody {
   private let object: JSONValue
+  /// Admit the request to compute.
+  let turns: ComputingTurns
 
-  /// Reads a body. An empty one has no members.
+  /// Reads the body of a request, in a turn. An empty one has no members.
   ///
   /// - Throws: ``IdentityError`` if the body is not a JSON object.
-  init(_ bytes: [UInt8]) throws {
-    guard bytes.contains(where: { !" \t\r\n".utf8.contains($0) }) else {
-      object = .object([])
-      return
+  init(of request: IdentityRequest) async throws {
+    turns = request.turns
+    object = try await turns.take(bytes: request.body.count) {
+      try RequestBody.object(request.body)
     }
+  }
+
+  private static func object(_ bytes: [UInt8]) throws -> JSONValue {
+    guard bytes.contains(where: { !" \t\r\n".utf8.contains($0) }) else { return .object([]) }
     guard let value = JSONValue(bytes: bytes) else {
       throw IdentityError.invalidBody("The body is not JSON.")
     }
     guard case .object = value else {
       throw IdentityError.invalidBody("The body is not an object.")
     }
-    object = value
+    return value
   }
 
   private func member(_ name: String) -> JSONValue? {

@@ -32,6 +32,8 @@ package final class LoopTurns {
     }
   }
 
+  /// The connections that wait for memory before they wait for a turn.
+  package private(set) lazy var shortage = ShortageQueue(self, loop)
   private let loop: any EventLoop
   /// Schedules a closure to run on the loop after the loop has read input.
   private let later: (@escaping () -> Void) -> Void

@@ -9,7 +9,7 @@ package import NIOCore
 /// thousands of short requests or frames of each. So a connection that has just sent much is read again when its turn
 /// comes. The input of a read is handed on in small slices, until the time for the connection is over; the rest waits for
 /// the next turn, and is charged to the memory budget. A connection that sends little is read and served at once. While
-/// the server is short of memory, only those are.
+/// the server is short of memory, only those are; the others wait in a `ShortageQueue`.
 ///
 /// The handler stands behind TLS and before all others, and is used on the loop of its turns only.
 package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
@@ -22,9 +22,6 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
   package static let bulkBytes = 16 * 1024
   /// The bytes that are handed on between two looks at the clock.
   package static let sliceBytes = 2 * 1024
-  /// The time after which a connection tries to read again, if the server is short of memory.
-  package static let shortageMilliseconds: Int64 = 10
-
   private let turns: LoopTurns
   private let work: WorkBudget
   private let memory: MemoryBudget
@@ -32,8 +29,11 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
   private var context: ChannelHandlerContext?
   private var group: TurnGroup?
   private var turn = WorkBudget.Turn()
-  /// The bytes that came since the last request to read.
+  /// The bytes of the last read.
   private var bytes = 0
+  /// Whether the bytes that come belong to the last read of which this handler knows. The channel also reads when its
+  /// option `autoRead` is set, without a call of `read`.
+  private var knowsRead = false
   /// The bytes that wait to be handed on.
   private var kept = ByteBuffer()
   /// The events that came behind these bytes.
@@ -66,6 +66,7 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
 
   package func channelInactive(context: ChannelHandlerContext) {
     drop()
+    if turns.shortage.remove(self) { takesTurn = false }
     context.fireChannelInactive()
   }
 
@@ -79,6 +80,10 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
 
   package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     var buffer = unwrapInboundIn(data)
+    if !knowsRead {
+      knowsRead = true
+      bytes = 0
+    }
     bytes += buffer.readableBytes
     if kept.readableBytes > 0 || isHandingOn {
       kept.writeBuffer(&buffer)
@@ -88,6 +93,11 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
       kept = buffer
       handOn(context)
     }
+  }
+
+  package func channelReadComplete(context: ChannelHandlerContext) {
+    knowsRead = false
+    context.fireChannelReadComplete()
   }
 
   /// Hands on slices until the turn of the connection is over.
@@ -133,6 +143,7 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
     let isLarge = bytes > ReadBuffers.keptBytesMax
     guard bytes >= Self.bulkBytes || isLarge && memory.isShort else {
       bytes = 0
+      knowsRead = true
       return context.read()
     }
     wantsRead = true
@@ -150,16 +161,11 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
     guard wantsRead else { return }
     if memory.isShort {
       takesTurn = true
-      context.eventLoop.assumeIsolated().scheduleTask(
-        in: .milliseconds(Self.shortageMilliseconds)
-      ) { [self] in
-        guard self.context != nil else { return }
-        turns.append(self)
-      }
-      return
+      return turns.shortage.append(self, until: memory)
     }
     bytes = 0
     wantsRead = false
+    knowsRead = true
     // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
     let isReading = try? context.channel.syncOptions?.getOption(.autoRead)
     if isReading == true { context.read() }

@@ -32,7 +32,9 @@ extension SessionHandler {
       let decoded: Result<Decoded, any Error>
       do {
         decoded = .success(
-          try await operations.beside(turns) { try text.withUnsafeBytes { try decode($0, bytes) } })
+          try await operations.decodeBeside(bytes: text.count, turns) {
+            try text.withUnsafeBytes { try decode($0, bytes) }
+          })
       } catch {
         decoded = .failure(error)
       }

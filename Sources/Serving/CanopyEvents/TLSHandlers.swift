@@ -53,6 +53,10 @@ final class HandshakeGuard: ChannelInboundHandler {
   private var deadline: Scheduled<Void>?
   /// The memory of TLS; nil when the connection is gone.
   private var share: MemoryBudget.Share?
+  /// The bytes of the handshake that have come.
+  private var received = 0
+  /// Whether the handshake is complete.
+  private(set) var isComplete = false
 
   init(_ memory: MemoryBudget, seconds: Int64) {
     self.memory = memory
@@ -62,10 +66,20 @@ final class HandshakeGuard: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) {
     let channel = context.channel
     share = memory.open(on: channel.eventLoop) { channel.cutOff() }
-    share?.report(TLSCertificate.connectionBytes, idle: TLSCertificate.connectionBytes)
+    charge(TLSCertificate.handshakeBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)
     }
+  }
+
+  /// Charges further bytes of a handshake that is not complete.
+  func receive(_ bytes: Int) {
+    received += bytes
+    charge(min(TLSCertificate.handshakeBytes + received, TLSCertificate.connectionBytes))
+  }
+
+  private func charge(_ bytes: Int) {
+    share?.report(bytes, idle: bytes)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -81,7 +95,10 @@ final class HandshakeGuard: ChannelInboundHandler {
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
-    case TLSUserEvent.handshakeCompleted: endWait()
+    case TLSUserEvent.handshakeCompleted:
+      isComplete = true
+      charge(TLSCertificate.connectionBytes)
+      endWait()
     case is ChannelShouldQuiesceEvent where deadline != nil: return context.close(promise: nil)
     default: break
     }

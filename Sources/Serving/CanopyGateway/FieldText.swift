@@ -2,10 +2,14 @@ internal import CanopyTree
 
 /// The text of fields, which is ASCII and compared by bytes.
 extension String {
-  /// The parts between separators, without spaces at their ends, and with the letters A to Z in lower case.
+  /// The most parts of a field that are read. A client may send thousands.
+  static let fieldPartsMax = 64
+
+  /// The first parts between separators, at most `fieldPartsMax`, without spaces at their ends, and with the letters A to Z
+  /// in lower case.
   func parts(separatedBy separator: UInt8) -> [String] {
-    utf8.split(separator: separator).map { part in
-      String(decoding: part, as: UTF8.self).trimmed.asciiLowercased
+    utf8.split(separator: separator, maxSplits: Self.fieldPartsMax).prefix(Self.fieldPartsMax).map {
+      String(decoding: $0, as: UTF8.self).trimmed.asciiLowercased
     }
   }
 

@@ -100,12 +100,12 @@ struct GatewayChannel: ServerChildChannel {
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
+    let loop = connection.loop.value
     if let certificate = configuration.certificate {
       try certificate.addHandlers(
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
-        handshakeSeconds: configuration.patience.handshakeSeconds)
+        turns: loop.turns, handshakeSeconds: configuration.patience.handshakeSeconds)
     }
-    let loop = connection.loop.value
     try pipeline.addHandler(
       ReadTurns(loop.turns, loop.work, operations.memory, operations.logger))
     let exchange = HTTPExchange(connection, input)

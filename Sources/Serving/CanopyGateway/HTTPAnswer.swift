@@ -133,14 +133,17 @@ extension HTTPAnswer {
   ///
   /// - Parameters:
   ///   - acceptsGzip: whether the client takes a compressed body.
-  ///   - turns: admit the connection of `group` to encode a piece.
+  ///   - turns: admit the connection of `group` to encode a piece, or to compress the body.
   ///   - charge: takes the bytes that the rest of the body makes the server hold.
   consuming func send(
     to writer: consuming ResponseWriter, acceptsGzip: Bool, in turns: TurnQueue,
     of group: TurnGroup, charge: (Int) -> Void
   ) async throws {
     guard case .pieces(var pieces) = body else {
-      let (head, bytes) = whole(acceptsGzip: acceptsGzip)
+      let (head, bytes) =
+        isReady(acceptsGzip: acceptsGzip)
+        ? whole(acceptsGzip: acceptsGzip)
+        : try await turns.withTurn(of: group) { [self] in whole(acceptsGzip: acceptsGzip) }
       guard let bytes else {
         try await writer.writeResponse(head)
         return charge(0)

@@ -28,7 +28,8 @@ extension Responder {
         query: request.target.parameters.map { ($0.name, $0.value) },
         authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
         address: connection.address, isForeign: isForeign(request),
-        isOfForeignPage: isOfForeignPage(request)))
+        isOfForeignPage: isOfForeignPage(request),
+        turns: operations.computing(for: connection.turns)))
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

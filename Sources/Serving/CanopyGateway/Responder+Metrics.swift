@@ -35,7 +35,8 @@ extension Responder {
     var answer = HTTPAnswer()
     answer.isForAllOrigins = false
     answer.fields[.contentType] = MetricsText.contentType
-    answer.body = .bytes(ByteBuffer(string: operations.metrics.text))
+    answer.body = .bytes(
+      try await inTurn { [operations] in ByteBuffer(string: operations.metrics.text) })
     return answer
   }
 

@@ -29,17 +29,12 @@ extension Responder {
   /// Answers a GET in a namespace that is not created yet: its tree is empty, and its rules allow everything.
   func readUncreated(_ request: Parsed, at location: Location) async throws -> HTTPAnswer {
     _ = try await identity(request)
-    let options = try RequestOptions(request.target)
+    let options = try await inTurn { try RequestOptions(request.target) }
     let get = try getOptions(request, options)
     guard
       let reply = operations.read(.get(location, get), as: .administrator, in: .absent)
     else { throw WireError(.internalError, "the read of an empty tree does not end") }
     return try answer(reply, of: .absent, get, to: request, options)
-  }
-
-  /// Runs `body` when it is the turn of the connection.
-  private func inTurn<R: Sendable>(_ body: () throws -> R) async throws -> R {
-    try await operations.shortWork.withTurn(of: connection.turns) { try body() }
   }
 
   /// Answers a GET that does not take long.

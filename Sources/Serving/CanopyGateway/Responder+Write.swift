@@ -250,9 +250,13 @@ extension Responder {
   ) async throws -> Data {
     let limits = operations.limits
     let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
-    guard bytes.readableBytes >= Operations.longTextBytes else { return try decode(form, bytes) }
+    guard bytes.readableBytes >= Operations.longTextBytes else {
+      return try await inTurn { try decode(form, bytes) }
+    }
     let charged = try admit(bytes)
-    let result = try await operations.beside(connection.turns) { [connection] in
+    let result = try await operations.decodeBeside(
+      bytes: bytes.readableBytes, connection.turns
+    ) { [connection] in
       // It may have ended while it waited for its turn.
       guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
       return form.result(bytes, limits)

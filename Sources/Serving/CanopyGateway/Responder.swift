@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyEvents
 internal import CanopyRealtime
 internal import CanopySession
@@ -110,11 +111,13 @@ struct Responder: Sendable {
     do {
       // It has no path. The parser does not read on behind it.
       if request.method == .connect { return .answer(.methodNotAllowed(Responder.methods)) }
-      let target: Target
-      do throws(TreeError) { target = try Target(request.head.path ?? "") } catch {
-        throw WireError(error)
+      let (target, method) = try await inTurn { [head = request.head] in
+        let target: Target
+        do throws(TreeError) { target = try Target(head.path ?? "") } catch {
+          throw WireError(error)
+        }
+        return (target, Responder.method(head, target))
       }
-      let method = Responder.method(request.head, target)
       if request.method == .options { return .answer(.preflight(request.headers)) }
       let resource: Target.Resource?
       do throws(TreeError) { resource = try target.resource() } catch { throw WireError(error) }
@@ -184,7 +187,7 @@ struct Responder: Sendable {
     _ writer: borrowing ResponseWriter
   ) async throws -> Outcome {
     let identity = try await identity(request)
-    let options = try RequestOptions(request.target)
+    let options = try await inTurn { try RequestOptions(request.target) }
     switch request.method {
     case .get:
       if Responder.wantsStream(request.fields) {
@@ -223,9 +226,16 @@ struct Responder: Sendable {
 
   /// Whether the values of a field name a medium or a coding.
   private static func accepts(_ name: String, _ values: [String]) -> Bool {
-    values.lazy.flatMap { $0.parts(separatedBy: UInt8(ascii: ",")) }.map(\.weighted).contains {
-      $0.name.hasSameBytes(as: name) && !$0.isRefused
-    }
+    values.lazy.flatMap { $0.parts(separatedBy: UInt8(ascii: ",")) }
+      .prefix(String.fieldPartsMax).map(\.weighted).contains {
+        $0.name.hasSameBytes(as: name) && !$0.isRefused
+      }
+  }
+
+  /// Runs `body` when it is the turn of the connection. The threads of tasks are few, and all protocols need them: without
+  /// turns, many connections with requests that are costly to parse would keep logins waiting.
+  func inTurn<R: Sendable>(_ body: () throws -> R) async throws -> R {
+    try await operations.shortWork.withTurn(of: connection.turns) { try body() }
   }
 
   // MARK: The user of a request

@@ -10,24 +10,40 @@ struct Target: Equatable {
     var value: String
   }
 
-  /// The parts of the path between its slashes, without the empty ones.
+  /// The parts of the path between its slashes, without the empty ones. Those between the first ones and the last one are
+  /// missing if there are more than `partsMax`: the path is too deep for the tree.
   var parts: [String] = []
   /// The parameters, in their order.
   var parameters: [Parameter] = []
 
+  /// The most parts of a path that are read: one more than the deepest location with `.priority` and `.json` has.
+  static let partsMax = Limits.depthMax + 3
+  /// The most parameters of a target.
+  static let parametersMax = 64
+
   /// Reads the target of a request as it was sent: a path, or a whole address.
   ///
-  /// - Throws: `TreeError` for an escape that is malformed or not UTF-8.
+  /// A target may have thousands of parts and parameters, so it is not split before they are bounded.
+  ///
+  /// - Throws: `TreeError` for an escape that is malformed or not UTF-8, and for too many parameters.
   init(_ text: String) throws(TreeError) {
     var bytes = Array(text.utf8)[...]
     if bytes.first != UInt8(ascii: "/") { bytes = Target.withoutAuthority(bytes) }
     if let end = bytes.firstIndex(of: UInt8(ascii: "#")) { bytes = bytes[..<end] }
     let question = bytes.firstIndex(of: UInt8(ascii: "?"))
-    for part in bytes[..<(question ?? bytes.endIndex)].split(separator: UInt8(ascii: "/")) {
+    var path = bytes[..<(question ?? bytes.endIndex)]
+    while parts.count < Target.partsMax - 1, let part = Target.next(UInt8(ascii: "/"), &path) {
+      parts.append(try Target.decoded(part, isForm: false))
+    }
+    if let part = Target.last(UInt8(ascii: "/"), path) {
       parts.append(try Target.decoded(part, isForm: false))
     }
     guard let question else { return }
-    for pair in bytes[(question + 1)...].split(separator: UInt8(ascii: "&")) {
+    var query = bytes[(question + 1)...]
+    while let pair = Target.next(UInt8(ascii: "&"), &query) {
+      guard parameters.count < Target.parametersMax else {
+        throw .invalidPath("an address may have at most \(Target.parametersMax) parameters")
+      }
       let equals = pair.firstIndex(of: UInt8(ascii: "=")) ?? pair.endIndex
       parameters.append(
         Parameter(
@@ -42,6 +58,23 @@ struct Target: Equatable {
   /// Returns the value of the last parameter with a name.
   subscript(name: String) -> String? {
     parameters.last { $0.name.hasSameBytes(as: name) }?.value
+  }
+
+  /// Removes and returns the bytes before the next separator, unless they are empty; nil at the end.
+  private static func next(_ separator: UInt8, _ rest: inout ArraySlice<UInt8>) -> ArraySlice<
+    UInt8
+  >? {
+    guard let start = rest.firstIndex(where: { $0 != separator }) else { return nil }
+    let end = rest[start...].firstIndex(of: separator) ?? rest.endIndex
+    defer { rest = rest[end...] }
+    return rest[start..<end]
+  }
+
+  /// Returns the bytes after the last separator, unless they are empty; nil if there are only separators.
+  private static func last(_ separator: UInt8, _ bytes: ArraySlice<UInt8>) -> ArraySlice<UInt8>? {
+    guard let last = bytes.lastIndex(where: { $0 != separator }) else { return nil }
+    let start = bytes[...last].lastIndex(of: separator).map { $0 + 1 } ?? bytes.startIndex
+    return bytes[start...last]
   }
 
   /// Returns the bytes after `http://host:port`.
@@ -134,7 +167,7 @@ extension Target {
     if isPriority { names.removeLast() }
     var keys: [Key] = []
     for name in names {
-      // Stops at the first key too many: the address may have thousands.
+      // Stops at the first key too many.
       guard keys.count <= Limits.depthMax else { break }
       do throws(TreeError) { keys.append(try Key(name)) } catch {
         throw .invalidPath("the path is not valid: \(error.sentence)")

@@ -215,7 +215,7 @@ public final class LineServer: Service {
           if let certificate {
             try certificate.addHandlers(
               to: channel, .lines, refusal: LineServer.tlsNeeded, memory: operations.memory,
-              handshakeSeconds: configuration.handshakeSeconds)
+              turns: shared.turns, handshakeSeconds: configuration.handshakeSeconds)
           } else if !listener.isLocal {
             try TLSCertificate.addPlainHandler(to: channel, refusal: LineServer.tlsRefused)
           }

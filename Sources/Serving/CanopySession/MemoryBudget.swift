@@ -4,7 +4,9 @@ internal import Synchronization
 ///
 /// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the budget ends the connection
 /// with the largest total, then the next, until the others fit. It never chooses a connection while another one
-/// holds more, so that small requests of honest clients are still served.
+/// holds more, so that small requests of honest clients are still served. Connections that hold little are chosen only if
+/// all of them together exceed the bound. Then the budget ends as many as make a sixteenth of it free, so that many
+/// clients who each hold little cannot keep the server short of memory.
 ///
 /// A connection may report the bytes among them that it takes while it is idle. These do not count when a connection is
 /// chosen, so idle connections are not the first to end. When they fill half of the bound, the server accepts no new
@@ -18,7 +20,8 @@ internal import Synchronization
 public final class MemoryBudget: Sendable {
   /// The change of a total below which it is not reported.
   public static let reportBytes = 4 * 1024
-  /// The bytes, besides those of an idle connection, from which on a connection may be chosen to end.
+  /// The bytes, besides those of an idle connection, below which a connection ends only if it and others that hold as
+  /// little exceed the bound together.
   static let largeBytes = 16 * 1024
 
   /// The bound in bytes.
@@ -33,10 +36,10 @@ public final class MemoryBudget: Sendable {
 
     /// The bytes that count when a connection is chosen to end.
     var excess: Int { bytes - idle }
-    var mayBeChosen: Bool { excess >= MemoryBudget.largeBytes }
+    var isLarge: Bool { excess >= MemoryBudget.largeBytes }
   }
 
-  fileprivate struct Large {
+  fileprivate struct Candidate {
     var amount: Amount
     let end: @Sendable () -> Void
   }
@@ -50,8 +53,12 @@ public final class MemoryBudget: Sendable {
     /// The bytes among them that connections take while they are idle.
     var idle = 0
     var lastID = 0
-    /// The connections that may be chosen.
-    var large: [Int: Large] = [:]
+    /// The bytes among them that no open connection holds: those of connections that are gone, and charges.
+    var unowned = 0
+    /// The connections that may be chosen at any time.
+    var large: [Int: Candidate] = [:]
+    /// The others that hold more than while they are idle.
+    var small: [Int: Candidate] = [:]
     /// The connections that are ending and still hold bytes.
     var ending: [Int: Int] = [:]
     var endingBytes = 0
@@ -110,11 +117,17 @@ public final class MemoryBudget: Sendable {
 
     fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
       (self.budget, self.bytes) = (budget, bytes)
-      budget.state.withLock { $0.used += bytes }
+      budget.state.withLock { state in
+        state.used += bytes
+        state.unowned += bytes
+      }
     }
 
     deinit {
-      budget.state.withLock { $0.used -= bytes }
+      budget.state.withLock { state in
+        state.used -= bytes
+        state.unowned -= bytes
+      }
     }
   }
 
@@ -133,7 +146,8 @@ public final class MemoryBudget: Sendable {
     }
 
     deinit {
-      if reported.bytes != 0 { budget.report(id, from: reported, to: Amount(), isGone ? nil : end) }
+      guard reported.bytes != 0 else { return }
+      budget.report(id, from: reported, to: Amount(), isGone ? nil : end, wasGone: isGone)
     }
 
     /// Reports that the connection is gone and its client may hold no more, except for requests that are under way: the
@@ -141,7 +155,7 @@ public final class MemoryBudget: Sendable {
     /// them, so the budget no longer chooses it.
     public mutating func leave(holding bytes: Int) {
       let amount = Amount(bytes: bytes)
-      budget.report(id, from: reported, to: amount, nil)
+      budget.report(id, from: reported, to: amount, nil, wasGone: isGone)
       (reported, isGone) = (amount, true)
     }
 
@@ -155,7 +169,7 @@ public final class MemoryBudget: Sendable {
         return
       }
       let amount = Amount(bytes: bytes, idle: isGone ? 0 : idle)
-      budget.report(id, from: reported, to: amount, isGone ? nil : end)
+      budget.report(id, from: reported, to: amount, isGone ? nil : end, wasGone: isGone)
       reported = amount
     }
 
@@ -182,9 +196,11 @@ public final class MemoryBudget: Sendable {
 
   /// Changes the bytes of a connection.
   ///
-  /// - Parameter end: ends the connection; nil if it is gone.
+  /// - Parameters:
+  ///   - end: ends the connection; nil if it is gone.
+  ///   - wasGone: whether it was gone before.
   private func report(
-    _ id: Int, from old: Amount, to new: Amount, _ end: (@Sendable () -> Void)?
+    _ id: Int, from old: Amount, to new: Amount, _ end: (@Sendable () -> Void)?, wasGone: Bool
   ) {
     let chosen: [@Sendable () -> Void] = state.withLock { state in
       state.used += new.bytes - old.bytes
@@ -192,17 +208,19 @@ public final class MemoryBudget: Sendable {
       assert(state.used >= 0 && state.idle >= 0)
       guard let end else {
         // Its remaining bytes count against the bound until they are released.
+        state.unowned += new.bytes - (wasGone ? old.bytes : 0)
         state.large[id] = nil
+        state.small[id] = nil
         state.endingBytes -= state.ending.removeValue(forKey: id) ?? 0
         return []
       }
       if let ending = state.ending[id] {
         state.endingBytes += new.bytes - ending
         state.ending[id] = new.bytes > 0 ? new.bytes : nil
-      } else if new.mayBeChosen {
-        state.large[id] = Large(amount: new, end: end)
-      } else if old.mayBeChosen {
-        state.large[id] = nil
+      } else {
+        let candidate = Candidate(amount: new, end: end)
+        state.large[id] = new.isLarge ? candidate : nil
+        state.small[id] = !new.isLarge && new.excess > 0 ? candidate : nil
       }
       return new.bytes > old.bytes ? state.chooseLargest(bytesMax) : []
     }
@@ -213,21 +231,28 @@ public final class MemoryBudget: Sendable {
 extension MemoryBudget.State {
   /// Whether there is room for the bytes of a connection, or connections that hold more than it can make room.
   ///
-  /// The bytes of connections that are ending are not free yet. O(large connections) if there is no room.
+  /// The bytes of connections that are ending are not free yet. O(connections that may be chosen) if there is no room.
   fileprivate func admits(
     _ id: Int, from old: MemoryBudget.Amount, to new: MemoryBudget.Amount, _ bytesMax: Int
   ) -> Bool {
     guard ending[id] == nil else { return false }
+    func bytesOfLarger(_ candidates: [Int: MemoryBudget.Candidate]) -> Int {
+      candidates.reduce(0) { sum, entry in
+        let isLarger = (entry.value.amount.excess, entry.key) > (new.excess, id)
+        return isLarger && entry.key != id ? sum + entry.value.amount.bytes : sum
+      }
+    }
     let wanted = used + new.bytes - old.bytes
     if wanted <= bytesMax || new.bytes <= old.bytes { return true }
-    let larger = large.reduce(0) { sum, entry in
-      let isLarger = (entry.value.amount.excess, entry.key) > (new.excess, id)
-      return isLarger && entry.key != id ? sum + entry.value.amount.bytes : sum
-    }
-    return wanted - larger <= bytesMax
+    let rest = wanted - bytesOfLarger(large)
+    if rest <= bytesMax { return true }
+    // Small connections end only if all of them together exceed the bound.
+    guard !new.isLarge, rest - endingBytes - unowned > bytesMax else { return false }
+    return rest - bytesOfLarger(small) <= bytesMax
   }
 
-  /// Marks the largest connections as ending until the others fit. O(large connections) for each.
+  /// Marks the largest connections as ending until the others fit. O(large connections) for each, and O(n log n) for n small
+  /// ones, once for a sixteenth of the bound.
   fileprivate mutating func chooseLargest(_ bytesMax: Int) -> [@Sendable () -> Void] {
     var chosen: [@Sendable () -> Void] = []
     while used - endingBytes > bytesMax {
@@ -236,12 +261,37 @@ extension MemoryBudget.State {
         let (id, largest) = large.max(by: {
           ($0.value.amount.excess, $0.key) < ($1.value.amount.excess, $1.key)
         })
-      else { break }
+      else {
+        chosen += chooseSmall(bytesMax)
+        break
+      }
       large[id] = nil
-      ending[id] = largest.amount.bytes
-      endingBytes += largest.amount.bytes
-      chosen.append(largest.end)
+      chosen.append(end(id, largest))
     }
     return chosen
+  }
+
+  /// Marks small connections as ending, the largest first, if all of them together exceed the bound.
+  private mutating func chooseSmall(_ bytesMax: Int) -> [@Sendable () -> Void] {
+    // The others release their bytes themselves.
+    guard used - endingBytes - unowned > bytesMax else { return [] }
+    var chosen: [@Sendable () -> Void] = []
+    let largestFirst = small.sorted {
+      ($0.value.amount.excess, $0.key) > ($1.value.amount.excess, $1.key)
+    }
+    for (id, candidate) in largestFirst {
+      guard used - endingBytes - unowned > bytesMax - bytesMax / 16 else { break }
+      small[id] = nil
+      chosen.append(end(id, candidate))
+    }
+    return chosen
+  }
+
+  private mutating func end(
+    _ id: Int, _ candidate: MemoryBudget.Candidate
+  ) -> @Sendable () -> Void {
+    ending[id] = candidate.amount.bytes
+    endingBytes += candidate.amount.bytes
+    return candidate.end
   }
 }

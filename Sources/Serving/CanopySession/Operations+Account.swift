@@ -42,7 +42,7 @@ extension Operations {
         logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
         return Session.Completion(.administrator, identity: .administrator)
       }
-      return try await openSession(of: token)
+      return try await openSession(of: token, from: address)
     case .redeemPass(let token): return try redeemPass(token, from: address)
     case .logOut:
       // An identity token stays valid until it expires; only this connection drops it.
@@ -145,7 +145,9 @@ extension Operations {
   }
 
   /// Makes the session of a session token or of an identity token the session of the connection.
-  private func openSession(of token: String) async throws -> Session.Completion {
+  private func openSession(
+    of token: String, from address: String
+  ) async throws -> Session.Completion {
     guard let service = identityService else {
       return try await openSession { try await accounts.authenticate(token) }
     }
@@ -156,7 +158,8 @@ extension Operations {
         _ = try await accounts.authenticate(token)
       }
     }
-    let verified = try await service.verify(token)
+    let verified = try await service.verify(
+      token, in: computing(for: turns(of: RemoteNetwork(address))))
     return try await hold(try UserSession(verified, token: token), since: counts) {
       try await service.check(verified)
     }

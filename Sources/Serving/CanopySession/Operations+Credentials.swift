@@ -25,7 +25,8 @@ extension Operations {
     case .logInCustom(let token):
       let service = try requiredService()
       return try await openSession {
-        try await service.beginSession(customToken: token, from: network)
+        try await service.beginSession(
+          customToken: token, from: network, in: computing(for: turns(of: network)))
       }
     case .issueCustomToken(let uid, let claims):
       try requireAdministrator(identity)

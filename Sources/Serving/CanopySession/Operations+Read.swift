@@ -57,9 +57,11 @@ extension Operations {
     }
   }
 
-  /// The length in bytes from which on a text is decoded by `beside`: decoding 1 MiB takes up to 100 ms, and a text of
-  /// this length up to half a millisecond.
+  /// The length in bytes from which on a text is decoded by `decodeBeside`: decoding 1 MiB takes up to 100 ms, and a text
+  /// of this length up to half a millisecond.
   public static let longTextBytes = 4 * 1024
+  /// The length in bytes from which on decoding a text counts as long work, such as a long read.
+  static let hugeTextBytes = 64 * 1024
 
   /// Runs `body` on a thread where it may take long, one call at a time, as each takes a core.
   ///
@@ -69,6 +71,20 @@ extension Operations {
     _ group: TurnGroup? = nil, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
     try await beside(group, preparing: {}) { try body() }
+  }
+
+  /// Decodes a text as `beside` runs its body. Texts below `hugeTextBytes` have turns of their own: turns are counted and not
+  /// timed, so a post of a few kilobytes would wait for one text of a megabyte of each other network.
+  ///
+  /// - Parameters:
+  ///   - bytes: the length of the text.
+  ///   - group: the connection and its network, which share their turns; nil for a call of its own.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn.
+  public func decodeBeside<R: Sendable>(
+    bytes: Int, _ group: TurnGroup?, _ body: @escaping @Sendable () throws -> R
+  ) async throws -> R {
+    let turns = bytes < Operations.hugeTextBytes ? textWork : longWork
+    return try await turns.withTurn(of: group) { try await Operations.onWorker(body) }
   }
 
   /// Computes events on a thread where that may take long, one call at a time.
@@ -104,14 +120,22 @@ extension Operations {
   ) async throws -> R {
     try await longWork.withTurn(of: group) {
       let argument = await prepare()
-      // The threads of tasks are few, and not to be held. The thread stands back behind the event loops and
-      // the writer, because its caller asked for long work and theirs did not.
-      return try await withCheckedThrowingContinuation { continuation in
-        let started = WorkerThread.start(niceness: 5) {
-          continuation.resume(with: Result { try body(argument) })
-        }
-        if !started { continuation.resume(throwing: WireError.noThread) }
+      return try await Operations.onWorker { try body(argument) }
+    }
+  }
+
+  /// Runs `body` on a thread of its own.
+  ///
+  /// The threads of tasks are few, and not to be held. The thread stands back behind the event loops and the writer,
+  /// because its caller asked for long work and theirs did not.
+  private static func onWorker<R: Sendable>(
+    _ body: @escaping @Sendable () throws -> R
+  ) async throws -> R {
+    try await withCheckedThrowingContinuation { continuation in
+      let started = WorkerThread.start(niceness: 5) {
+        continuation.resume(with: Result { try body() })
       }
+      if !started { continuation.resume(throwing: WireError.noThread) }
     }
   }
 

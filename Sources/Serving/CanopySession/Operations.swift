@@ -66,6 +66,8 @@ public final class Operations: Sendable {
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
+  /// The turns of decoding texts of `longTextBytes` to `hugeTextBytes`: see `decodeBeside`.
+  let textWork: TurnQueue
   /// The turns of computing events. They are others than those of `longWork`: a long read waits in its turn until the
   /// events before it are sent.
   let eventWork: TurnQueue
@@ -132,6 +134,7 @@ public final class Operations: Sendable {
     self.now = now
     self.logger = logger
     longWork = TurnQueue(width: 1)
+    textWork = TurnQueue(width: 1)
     eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
@@ -175,6 +178,7 @@ public final class Operations: Sendable {
     clientRegistry = home.clientRegistry
     memory = home.memory
     longWork = home.longWork
+    textWork = home.textWork
     eventWork = home.eventWork
     shortWork = home.shortWork
     unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, rules: parts.rules, logger: logger)

@@ -1,4 +1,5 @@
 import CanopyTree
+import HTTPTypes
 import Testing
 
 @testable import CanopyGateway
@@ -28,6 +29,34 @@ import Testing
     let deepest = String(repeating: "/a", count: Limits.depthMax)
     #expect(try Target(deepest + ".json").resource() != nil)
     #expect(throws: TreeError.self) { try Target("/a" + deepest + ".json").resource() }
+  }
+
+  @Test func `a target with thousands of parts or parameters is not split into all of them`()
+    throws
+  {
+    let deep = String(repeating: "/a", count: 8_000)
+    for last in ["b.json", "b", ".priority.json"] {
+      let target = try Target("\(deep)//\(last)//?x=1")
+      #expect(target.parts.count == Target.partsMax && target.parts.last == last)
+      #expect(target["x"] == "1")
+    }
+    #expect(throws: TreeError.self) { try Target(deep + "/b.json").resource() }
+    #expect(try Target(deep).resource() == nil)
+    #expect(try Target("/identitytoolkit.googleapis.com" + deep).resource() == .identity)
+    for count in 1...Target.partsMax {
+      let parts = (0..<count).map { "p\($0)" }
+      #expect(try Target("/" + parts.joined(separator: "/")).parts == parts)
+    }
+    let most = (0..<Target.parametersMax).map { "&p\($0)=\($0)&" }.joined()
+    #expect(try Target("/a.json?" + most)["p63"] == "63")
+    #expect(throws: TreeError.self) { try Target("/a.json?" + most + "&b") }
+  }
+
+  @Test func `a field with thousands of parts is read up to a bound`() {
+    let parts = String(repeating: "a,", count: String.fieldPartsMax - 1)
+    #expect(Responder.acceptsGzip([.acceptEncoding: parts + "gzip;q=1"]))
+    #expect(!Responder.acceptsGzip([.acceptEncoding: parts + "a,gzip"]))
+    #expect((parts + parts).parts(separatedBy: UInt8(ascii: ",")).count == String.fieldPartsMax)
   }
 
   @Test func `pretty JSON is the same value, whatever the pieces are`() throws {

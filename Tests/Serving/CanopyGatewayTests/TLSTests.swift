@@ -83,7 +83,7 @@ import Testing
         // The connection counts before its handlers are added.
         try await eventually {
           server.gate.count == 1
-            && server.parts.operations.memory.used == TLSCertificate.connectionBytes
+            && server.parts.operations.memory.used == TLSCertificate.handshakeBytes
               + GatewayConnection.newBytes
         }
         let received = try await server.connect { refused in try await refused.end() }
@@ -126,6 +126,21 @@ import Testing
           $0.minimumTLSVersion = .tlsv1
           $0.maximumTLSVersion = .tlsv11
         }
+      }
+    }
+  }
+
+  @Test func `a handshake has a group that costs the server little`() async throws {
+    try await Self.withTLS { server in
+      for group in [NIOTLSCurve.x25519_MLKEM768, .x25519, .secp256r1] {
+        let negotiated = try await Self.negotiated(server.port) {
+          $0.curves = [group]
+          $0.applicationProtocols = ["http/1.1"]
+        }
+        #expect(negotiated == "http/1.1")
+      }
+      await #expect(throws: (any Error).self) {
+        try await Self.negotiated(server.port) { $0.curves = [.secp384r1] }
       }
     }
   }

@@ -17,7 +17,7 @@ struct HandshakeGuardTests {
   @Test func `a handshake that does not end in time is cut off, and no longer charged`() throws {
     let budget = MemoryBudget(bytesMax: 1024 * 1024)
     let channel = try connect(budget)
-    #expect(budget.used == TLSCertificate.connectionBytes)
+    #expect(budget.used == TLSCertificate.handshakeBytes)
     channel.embeddedEventLoop.advanceTime(by: .milliseconds(9_999))
     #expect(channel.isActive)
     channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
@@ -38,6 +38,7 @@ struct HandshakeGuardTests {
   @Test func `a connection stays open after its handshake`() throws {
     let budget = MemoryBudget(bytesMax: 1024 * 1024)
     let channel = try connect(budget)
+    #expect(budget.used == TLSCertificate.handshakeBytes)
     channel.pipeline.fireUserInboundEventTriggered(
       TLSUserEvent.handshakeCompleted(negotiatedProtocol: nil))
     channel.embeddedEventLoop.advanceTime(by: .hours(1))

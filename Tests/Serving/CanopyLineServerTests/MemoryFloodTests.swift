@@ -82,11 +82,11 @@ import Testing
       $0.limits.memoryMax = 3 * 1024 * 1024
     } _: { server in
       let operations = server.parts.operations
-      // Another long work has its turn.
+      // Another text has its turn.
       let (begins, begin) = AsyncStream.makeStream(of: Void.self)
       let gate = DispatchSemaphore(value: 0)
       let work = Task {
-        try await operations.beside {
+        try await operations.decodeBeside(bytes: 0, nil) {
           begin.yield()
           gate.wait()
         }

@@ -166,12 +166,47 @@ struct ReadTurnsTests {
     for (channel, _) in [large, small] { channel.read() }
     #expect(loop.takeTurn())
     #expect(large.1.count == 0 && small.1.count == 1)
-    loop.loop.advanceTime(by: .milliseconds(ReadTurns.shortageMilliseconds))
-    #expect(loop.takeTurn() && large.1.count == 0)
+    loop.loop.advanceTime(by: .milliseconds(ShortageQueue.milliseconds))
+    #expect(!loop.takeTurn() && large.1.count == 0)
     other.report(0)
-    loop.loop.advanceTime(by: .milliseconds(ReadTurns.shortageMilliseconds))
+    loop.loop.advanceTime(by: .milliseconds(ShortageQueue.milliseconds))
     #expect(loop.takeTurn() && !loop.takeTurn())
     #expect(large.1.count == 1)
+  }
+
+  @Test func `one timer waits for memory, however many connections are held back`() throws {
+    let loop = Loop()
+    var other = loop.memory.open {}
+    other.report(loop.memory.bytesMax + 1)
+    let clients = try (0..<5).map { _ in try loop.connect() }
+    for (channel, _) in clients {
+      try channel.writeInbound(Self.bytes(ReadTurns.bulkBytes))
+      channel.read()
+    }
+    while loop.takeTurn() {}
+    for _ in 0..<10 {
+      loop.loop.advanceTime(by: .milliseconds(ShortageQueue.milliseconds))
+      #expect(!loop.takeTurn(), "no turn before there is memory")
+    }
+    #expect(loop.turns.shortage.looks == 10)
+    try clients[0].0.close().wait()
+    other.report(0)
+    loop.loop.advanceTime(by: .milliseconds(ShortageQueue.milliseconds))
+    while loop.takeTurn() {}
+    #expect(clients.map(\.1.count) == [0, 1, 1, 1, 1])
+    loop.loop.advanceTime(by: .seconds(1))
+    #expect(loop.turns.shortage.looks == 11, "the timer ends with the shortage")
+  }
+
+  @Test func `a large read counts no longer when the channel has read again by itself`() throws {
+    let loop = Loop()
+    let (channel, counter) = try loop.connect()
+    channel.read()
+    try channel.writeInbound(Self.bytes(ReadTurns.bulkBytes))
+    // The option `autoRead` has been set: the channel reads without a call of this handler.
+    try channel.writeInbound(Self.bytes(1))
+    channel.read()
+    #expect(counter.count == 2 && !loop.takeTurn())
   }
 
   @Test func `a connection that ends while it waits hands on no more`() throws {

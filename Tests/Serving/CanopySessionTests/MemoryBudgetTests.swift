@@ -196,6 +196,30 @@ struct MemoryBudgetTests {
     #expect(budget.used == 0)
   }
 
+  @Test
+  func `small connections that exceed the bound together end until a sixteenth of it is free`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var honest = budget.open { ended.append("honest") }
+    honest.report(40_000, idle: 32_000)
+    let most = MemoryBudget.largeBytes - 1
+    var shares = LargeShares(budget, count: 80, ended)
+    var count = 0
+    while ended.all.isEmpty, count < 80 {
+      shares.report(count, most - count % 2)
+      count += 1
+    }
+    #expect(count == 62)
+    // The largest end first, and among equals the newest.
+    let largest = stride(from: 60, through: 0, by: -2).map { "\($0)" }
+    #expect(ended.all == Array(largest.prefix(ended.all.count)))
+    let left = budget.used - ended.all.count * most
+    #expect(left <= Self.mebibyte * 15 / 16 && left + most > Self.mebibyte * 15 / 16)
+    #expect(budget.isShort)
+    for name in ended.all { shares.report(Int(name) ?? 0, 0) }
+    #expect(!budget.isShort && budget.used == left)
+  }
+
   @Test func `a small connection never ends while a larger one is there`() {
     var random = SeededGenerator(printingSeedFor: "MemoryBudgetTests")
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
@@ -215,10 +239,11 @@ struct MemoryBudgetTests {
   @Test func `a budget of connections that all hold little is exhausted, and says so`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     var shares = LargeShares(budget, count: 65, Ended())
-    for index in 0..<64 { shares.report(index, MemoryBudget.largeBytes - 1) }
+    for index in 0..<63 { shares.report(index, MemoryBudget.largeBytes - 1) }
+    shares.report(63, MemoryBudget.largeBytes / 2)
     #expect(!budget.isExhausted)
-    shares.report(64, MemoryBudget.largeBytes - 1)
-    #expect(budget.isExhausted)
+    shares.report(64, Self.mebibyte - budget.used)
+    #expect(budget.used == Self.mebibyte && budget.isExhausted)
   }
 
   /// Shares in boxes, because an array cannot hold values that are not copied.

@@ -1,0 +1,104 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Foundation
+import Testing
+
+@testable import CanopyGateway
+@testable import CanopySession
+
+/// Requests that compute in the task of their connection.
+@Suite(.timeLimit(.minutes(20))) struct ComputingTurnsTests {
+  /// The turns that a request has taken.
+  private struct Turns: Equatable {
+    var short = 0
+    var long = 0
+
+    /// The turns that have begun since an earlier time.
+    func since(_ earlier: Turns) -> Turns {
+      Turns(short: short - earlier.short, long: long - earlier.long)
+    }
+  }
+
+  private static func turns(_ operations: Operations) -> Turns {
+    Turns(
+      short: operations.shortWork.turns,
+      long: operations.longWork.turns + operations.textWork.turns)
+  }
+
+  @Test func `the parsing, the metrics and the compression of a request each take a turn`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        func check(
+          _ target: String, _ turns: Turns, _ fields: [String: String] = [:], status: Int = 200
+        ) async throws {
+          let before = Self.turns(server.parts.operations)
+          #expect(try await client.request("GET", target, fields).status == status)
+          #expect(Self.turns(server.parts.operations).since(before) == turns)
+        }
+        try await check("/health", Turns(short: 1))
+        let deep = String(repeating: "/a", count: 7_000) + ".json"
+        try await check(deep, Turns(short: 1), status: 400)
+        try await check("/metrics", Turns(short: 2))
+        try await check("/metrics", Turns(short: 3), ["Accept-Encoding": "gzip"])
+        // The target, the options, the read and the body.
+        try await check("/open.json?timeout=10s", Turns(short: 4))
+      }
+    }
+  }
+
+  @Test func `a body about accounts is decoded in a turn, and a long one beside`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        func check(_ path: String, _ body: String, _ turns: Turns) async throws {
+          let before = Self.turns(server.parts.operations)
+          #expect(try await client.request("POST", path, [:], body).status == 400)
+          #expect(Self.turns(server.parts.operations).since(before) == turns)
+        }
+        let lookup = "/identitytoolkit.googleapis.com/v1/accounts:lookup"
+        let token = "/securetoken.googleapis.com/v1/token"
+        let padding = String(repeating: "1,", count: 2_048)
+        try await check(lookup, "{}", Turns(short: 2))
+        try await check(lookup, "{\"a\":[\(padding)1]}", Turns(short: 1, long: 1))
+        try await check(token, "{}", Turns(short: 2))
+        try await check(token, "a=b", Turns(short: 2))
+        try await check(token, "a=\(padding)", Turns(short: 1, long: 1))
+      }
+    }
+  }
+
+  @Test func `the signature of a token is verified in a turn, over each protocol`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let signUp = try await client.request(
+          "POST", "/identitytoolkit.googleapis.com/v1/accounts:signUp", [:],
+          #"{"returnSecureToken":true}"#)
+        let valid = try #require(signUp.json?["idToken"]?.string)
+        let operations = server.parts.operations
+        let forged = String(valid.dropLast(4)) + "AAAA"
+        var before = Self.turns(operations)
+        let read = try await client.request(
+          "GET", "/open.json", ["Authorization": "Bearer \(forged)"])
+        #expect(read.status == 401)
+        #expect(Self.turns(operations).since(before) == Turns(short: 2))
+        before = Self.turns(operations)
+        let lookup = try await client.request(
+          "POST", "/identitytoolkit.googleapis.com/v1/accounts:lookup", [:],
+          "{\"idToken\":\"\(forged)\"}")
+        #expect(lookup.status == 400)
+        #expect(Self.turns(operations).since(before) == Turns(short: 3))
+        before = Self.turns(operations)
+        _ = await operations.account(
+          .authenticate(token: forged), as: .anonymous, from: "192.0.2.1")
+        #expect(Self.turns(operations).since(before) == Turns(short: 1))
+        before = Self.turns(operations)
+        _ = await operations.account(
+          .logInCustom(token: forged), as: .anonymous, from: "192.0.2.1")
+        #expect(Self.turns(operations).since(before) == Turns(short: 1))
+      }
+    }
+  }
+}
