@@ -175,9 +175,9 @@ public final class Auth: Sendable {
       let auth = Auth(database)
       return (auth, user?.with(auth))
     }
-    let number = repository.session.add(callback)
-    repository.use { state in state.call(callback, state.session.user) }
-    return AuthStateDidChangeListenerHandle(number)
+    let added = repository.session.add(callback)
+    repository.use { state in state.call(added.call(state.session.user)) }
+    return AuthStateDidChangeListenerHandle(added.number)
   }
 
   /// Calls a function with the signed-in user: soon, and whenever the token of the session changes.
@@ -192,9 +192,9 @@ public final class Auth: Sendable {
       let auth = Auth(database)
       return (auth, user?.with(auth))
     }
-    let number = repository.session.add(callback, forToken: true)
-    repository.use { state in state.call(callback, state.session.user) }
-    return IDTokenDidChangeListenerHandle(number)
+    let added = repository.session.add(callback, forToken: true)
+    repository.use { state in state.call(added.call(state.session.user)) }
+    return IDTokenDidChangeListenerHandle(added.number)
   }
 
   /// Removes a listener.

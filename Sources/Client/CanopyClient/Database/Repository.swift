@@ -13,6 +13,7 @@ internal import Synchronization
 final class Repository: Sendable {
   let state: Exclusive<RepositoryState>
   let callbacks = Callbacks()
+  let observers = Observers()
   let session = SessionBox()
   private let endpointBox: Mutex<Endpoint>
   let options: DatabaseOptions
@@ -30,7 +31,9 @@ final class Repository: Sendable {
     endpointBox = Mutex(endpoint)
     self.options = options
     serverClock = ServerClock(options.environment)
-    state = Exclusive(RepositoryState(options, callbacks, session, serverClock, endpoint))
+    state = Exclusive(
+      RepositoryState(
+        options, callbacks, observers, session, serverClock, endpoint))
     state.use { [weak self] state in state.owner = self }
   }
 
@@ -92,6 +95,7 @@ typealias Answer<Value> = @Sendable (Value, RepositoryState) -> Void
 final class RepositoryState {
   let options: DatabaseOptions
   let callbacks: Callbacks
+  let observers: Observers
   let session: SessionBox
   let clock: ServerClock
   /// The server; see `Repository.setEndpoint`.
@@ -101,7 +105,6 @@ final class RepositoryState {
 
   var tree = SyncTree()
   var registrations: [ListenerID: Registration] = [:]
-  var listenersByPath: [Path: [ListenerID]] = [:]
   var infos: [ListenerID: (path: Path, registration: Registration)] = [:]
   var lastListener = 0
   /// The queries that are kept synchronised without an observer.
@@ -165,11 +168,12 @@ final class RepositoryState {
   private var calls: [ApplicationCall] = []
 
   init(
-    _ options: DatabaseOptions, _ callbacks: Callbacks, _ session: SessionBox, _ clock: ServerClock,
-    _ endpoint: Endpoint
+    _ options: DatabaseOptions, _ callbacks: Callbacks, _ observers: Observers,
+    _ session: SessionBox, _ clock: ServerClock, _ endpoint: Endpoint
   ) {
     self.options = options
     self.callbacks = callbacks
+    self.observers = observers
     self.session = session
     self.clock = clock
     self.endpoint = endpoint
@@ -221,9 +225,13 @@ final class RepositoryState {
   // MARK: Observing
 
   func observe(_ registration: Registration, as id: ListenerID) {
-    if let ending { return refuse(registration, ending) }
+    // The application may have removed it while another thread used the state.
+    guard !registration.hasEnded else { return }
+    if let ending {
+      observers.forget(id, registration)
+      return refuse(registration, ending)
+    }
     registrations[id] = registration
-    listenersByPath[registration.spec.path, default: []].append(id)
     connectIfWanted()
     let kinds = registration.type.map { DataEvent.Kinds($0.kind) } ?? []
     perform(tree.listen(id, to: registration.spec, for: kinds))
@@ -231,22 +239,13 @@ final class RepositoryState {
 
   func forget(_ id: ListenerID) -> Registration? {
     guard let registration = registrations.removeValue(forKey: id) else { return nil }
-    let path = registration.spec.path
-    listenersByPath[path]?.removeAll { $0 == id }
-    if listenersByPath[path]?.isEmpty == true { listenersByPath[path] = nil }
+    observers.forget(id, registration)
     return registration
   }
 
-  /// Removes matching observers: of all queries at the path, or of one query.
-  func removeObservers(at spec: QuerySpec, where isMatch: (ListenerID) -> Bool) {
-    for id in listenersByPath[spec.path] ?? [] {
-      guard isMatch(id), let registration = registrations[id], registration.type != nil,
-        spec.query == .all || registration.spec == spec
-      else { continue }
-      registration.remove()
-      _ = forget(id)
-      perform(tree.unlisten(id))
-    }
+  /// Stops listening for observers that have ended.
+  func removeObservers(_ ids: [ListenerID]) {
+    for id in ids where forget(id) != nil { perform(tree.unlisten(id)) }
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {
