@@ -142,6 +142,8 @@ final class RepositoryState {
   var registeredWrites = RegisteredWrites()
   /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
+  /// The requests that have begun or changed the session, and whose accounts are being read, in order.
+  var accountReadings: [AccountReading] = []
   /// The requests about the account that wait for the outcome of a sign-in.
   var heldRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
