@@ -137,7 +137,8 @@ extension RepositoryState {
     let exchange = HTTPExchange(
       endpoint: endpoint, target: target, contentType: contentType, body: body,
       trusted: trustedFile, timeoutMilliseconds: options.requestMilliseconds)
-    exchange.post { [weak owner] result in
+    // Keep the repository: a released database still gets its answer, after the timeout at the latest.
+    exchange.post { [owner] result in
       let reply = result.mapError { AuthError(.networkError, $0.sentence) }.flatMap {
         AuthError.readReply($0)
       }

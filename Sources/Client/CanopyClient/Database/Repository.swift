@@ -100,8 +100,10 @@ final class RepositoryState {
   let clock: ServerClock
   /// The server; see `Repository.setEndpoint`.
   var endpoint: Endpoint
-  /// The repository; nil once the database is released.
+  /// The repository; nil once it is released.
   weak var owner: Repository?
+  /// The repository, from the release of the database until its last operation has finished; else nil.
+  var released: Repository?
 
   var tree = SyncTree()
   var registrations: [ListenerID: Registration] = [:]
@@ -210,6 +212,7 @@ final class RepositoryState {
     record()
     sendWrites()
     flush()
+    endReleased()
     makeCalls()
     guard !transactionRuns.isEmpty, let owner else { return }
     owner.state.handOver(to: owner.transactions) { state in
