@@ -169,6 +169,10 @@ extension AuthError {
   ) -> Result<JSONValue, AuthError> {
     let json = JSONValue(reading: response.body)
     if response.status == 200 { return json.map { .success($0) } ?? .failure(.unreadable) }
+    if response.status == 413 {
+      // The words that a line which is too long gets.
+      return .failure(AuthError(.invalidArgument, "the request is longer than the server accepts"))
+    }
     guard let message = json?["error"]?["message"]?.string else {
       return .failure(
         AuthError(.internalError, "the server answered an identity request with \(response.status)")
