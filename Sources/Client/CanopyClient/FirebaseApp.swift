@@ -67,9 +67,26 @@ public final class FirebaseApp: Sendable {
   }
 
   /// Creates an app, unless one with the name exists.
+  ///
+  /// - Parameter name: letters, digits, `_` and `-` of ASCII. Any other name is logged and creates no app.
   public static func configure(name: String, options: FirebaseOptions) {
+    guard !name.isEmpty, name.utf8.allSatisfy(isAllowedInName) else {
+      options.databaseOptions.logger.error(
+        "an app is not created: its name must have letters, digits, _ and - of ASCII, at least one",
+        metadata: ["name": "\(name)"])
+      return
+    }
     apps.withLock { apps in
       if apps[name] == nil { apps[name] = FirebaseApp(name, options) }
+    }
+  }
+
+  private static func isAllowedInName(_ byte: UInt8) -> Bool {
+    switch byte {
+    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+      UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+      true
+    default: false
     }
   }
 

@@ -245,7 +245,7 @@ extension JSONReader {
       guard peekToken() == UInt8(ascii: "\"") else { throw error("expected a path in quotes") }
       guard changes.count < locationsMax else {
         throw .tooLarge(
-          "one UPDATE may set at most \(locationsMax) locations; split it into several")
+          "one update may set at most \(locationsMax) locations; split it into several")
       }
       let location = try Location(try readText())
       try expect(UInt8(ascii: ":"), "a colon after the path")

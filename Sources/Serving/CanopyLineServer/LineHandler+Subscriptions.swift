@@ -20,7 +20,7 @@ extension LineHandler {
     let owner = operations.listenerOwner(at: client.address, as: identity)
     begin(subscription, listening, authorization, owner: owner) { [self] result in
       let result = result.mapError {
-        $0.error(operations, "subscriptions; end some with UNLISTEN first")
+        $0.error(operations, "subscriptions; end some first")
       }
       let limits = operations.limits
       started(number, result) { start in

@@ -27,7 +27,7 @@ extension Operations {
     guard count > limits.updateLocationsMax else { return }
     throw WireError(
       .tooLarge,
-      "one UPDATE may set at most \(limits.updateLocationsMax) locations; split it into several")
+      "one update may set at most \(limits.updateLocationsMax) locations; split it into several")
   }
 
   private func submit(

@@ -29,8 +29,7 @@ extension Session {
     guard subscriptions.count < limits.listenersMax else {
       throw WireError(
         .tooLarge,
-        "a connection may have at most \(limits.listenersMax) subscriptions; end some with UNLISTEN "
-          + "first")
+        "a connection may have at most \(limits.listenersMax) subscriptions; end some first")
     }
     try checkQueries(of: request)
     lastSubscription += 1
@@ -54,8 +53,8 @@ extension Session {
     guard queries.count < queriesMax || queries.contains(listening.query) else {
       throw WireError(
         .tooLarge,
-        "a connection may have at most \(queriesMax) different queries at one location; end some with "
-          + "UNLISTEN first")
+        "a connection may have at most \(queriesMax) different queries at one location; end some "
+          + "first")
     }
   }
 

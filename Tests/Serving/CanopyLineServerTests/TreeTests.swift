@@ -93,11 +93,11 @@ import Testing
       try await administrator.value(update(16_384))
       try await administrator.expect(
         update(16_385),
-        "-TOO_LARGE one UPDATE may set at most 16384 locations; split it into several")
+        "-TOO_LARGE one update may set at most 16384 locations; split it into several")
       let stranger = try await server.connect()
       try await stranger.expect(update(2_048), failsWith: "PERMISSION_DENIED")
       try await stranger.expect(
-        update(2_049), "-TOO_LARGE one UPDATE may set at most 2048 locations; split it into several"
+        update(2_049), "-TOO_LARGE one update may set at most 2048 locations; split it into several"
       )
       try await stranger.expect(
         "ONCE drawn-at-random-1 1 0 " + update(2_049), failsWith: "TOO_LARGE")

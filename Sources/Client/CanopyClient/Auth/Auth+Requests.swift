@@ -29,16 +29,16 @@ extension Auth {
 
   /// Makes a request and waits for its outcome.
   ///
-  /// - Throws: `AuthError`.
+  /// - Throws: `AuthError`; `CancellationError` if the task is cancelled, and the request goes on.
   func perform(_ kind: SessionRequest.Kind, of uid: String? = nil) async throws -> SessionReply {
-    try await withCheckedThrowingContinuation { continuation in
-      ask(kind, of: uid) { result, _ in continuation.resume(with: result) }
+    try await Waiter<SessionReply>.result { end in
+      ask(kind, of: uid) { result, _ in end(result.mapError { $0 }) }
     }
   }
 
   /// Makes a request about the session and returns its user.
   ///
-  /// - Throws: `AuthError`.
+  /// - Throws: `AuthError`; `CancellationError` if the task is cancelled, and the request goes on.
   func signIn(_ kind: SessionRequest.Kind, of uid: String? = nil) async throws -> AuthDataResult {
     try Auth.result(try await perform(kind, of: uid), self).get()
   }

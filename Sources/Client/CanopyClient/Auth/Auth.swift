@@ -25,6 +25,10 @@ public final class IDTokenDidChangeListenerHandle: Sendable {
 /// from the server; the library keeps no password. A write that has not reached the server before a
 /// sign-out is sent as the user who is signed in then. Safe to use from any thread. The library
 /// calls the application's functions on the database's `callbackQueue`.
+///
+/// The `async` methods, also those of ``User``, throw a `CancellationError` if their task is cancelled
+/// before the server has answered. The request goes on: a cancelled sign-in may still sign in. Call
+/// `signOut()` to withdraw it.
 public final class Auth: Sendable {
   let database: Database
   var repository: Repository { database.repository }
@@ -175,9 +179,9 @@ public final class Auth: Sendable {
       let auth = Auth(database)
       return (auth, user?.with(auth))
     }
-    let number = repository.session.add(callback)
-    repository.use { state in state.call(callback, state.session.user) }
-    return AuthStateDidChangeListenerHandle(number)
+    let added = repository.session.add(callback)
+    repository.use { state in state.call(added.call(state.session.user)) }
+    return AuthStateDidChangeListenerHandle(added.number)
   }
 
   /// Calls a function with the signed-in user: soon, and whenever the token of the session changes.
@@ -192,9 +196,9 @@ public final class Auth: Sendable {
       let auth = Auth(database)
       return (auth, user?.with(auth))
     }
-    let number = repository.session.add(callback, forToken: true)
-    repository.use { state in state.call(callback, state.session.user) }
-    return IDTokenDidChangeListenerHandle(number)
+    let added = repository.session.add(callback, forToken: true)
+    repository.use { state in state.call(added.call(state.session.user)) }
+    return IDTokenDidChangeListenerHandle(added.number)
   }
 
   /// Removes a listener.

@@ -137,7 +137,8 @@ extension RepositoryState {
     let exchange = HTTPExchange(
       endpoint: endpoint, target: target, contentType: contentType, body: body,
       trusted: trustedFile, timeoutMilliseconds: options.requestMilliseconds)
-    exchange.post { [weak owner] result in
+    // Keep the repository: a released database still gets its answer, after the timeout at the latest.
+    exchange.post { [owner] result in
       let reply = result.mapError { AuthError(.networkError, $0.sentence) }.flatMap {
         AuthError.readReply($0)
       }
@@ -168,6 +169,10 @@ extension AuthError {
   ) -> Result<JSONValue, AuthError> {
     let json = JSONValue(reading: response.body)
     if response.status == 200 { return json.map { .success($0) } ?? .failure(.unreadable) }
+    if response.status == 413 {
+      // The words that a line which is too long gets.
+      return .failure(AuthError(.invalidArgument, "the request is longer than the server accepts"))
+    }
     guard let message = json?["error"]?["message"]?.string else {
       return .failure(
         AuthError(.internalError, "the server answered an identity request with \(response.status)")

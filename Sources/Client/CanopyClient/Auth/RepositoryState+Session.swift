@@ -175,14 +175,28 @@ extension RepositoryState {
   /// - Parameter isNewUser: whether the request created the user; nil if its kind decides.
   func readAccount(_ request: SessionRequest, isNewUser: Bool? = nil) {
     let mark = session.mark()
+    accountReadings.append(
+      AccountReading(request: request, user: session.user, isNewUser: isNewUser))
     let reload = SessionRequest(
       number: request.number, kind: .reload, token: session.token, mark: mark
     ) { _, state in
+      guard let index = state.accountReadings.firstIndex(where: { $0.isOf(request) }) else {
+        return
+      }
+      var reading = state.accountReadings.remove(at: index)
       // The session has begun, whether or not the rest is known.
-      guard state.session.isSame(as: mark) else { return state.finishLate(request) }
-      request.succeed(state.session.user, state, isNewUser: isNewUser)
+      if state.session.isSame(as: mark) { reading.user = state.session.user }
+      reading.finish(state)
     }
     send(reload)
+  }
+
+  /// Answers the requests whose accounts are being read, because their session ends. The user of a
+  /// sign-in was announced, so the sign-in has succeeded.
+  func finishAccountReadings() {
+    let readings = accountReadings
+    accountReadings = []
+    for reading in readings { reading.finish(self) }
   }
 
   /// Fails a request. Signs out if the error means that the server has ended the session.

@@ -1,14 +1,33 @@
 internal import CanopyTree
 internal import Synchronization
 
-/// The current session, which any thread may read, and its listeners.
-final class SessionBox: Sendable {
-  private struct Listener {
-    var callback: Callback<User?>
-    /// Whether it is called whenever the token changes, not only the user.
-    var isForToken: Bool
+/// A function of the application that hears of changes of the session.
+final class SessionListener: Sendable {
+  let number: Int
+  /// Whether it is called whenever the token changes, not only the user.
+  let isForToken: Bool
+  private let callback: Callback<User?>
+  private let isOver = Atomic(false)
+
+  init(_ number: Int, _ callback: Callback<User?>, isForToken: Bool) {
+    self.number = number
+    self.callback = callback
+    self.isForToken = isForToken
   }
 
+  /// Ends the listener: calls on their way are dropped.
+  func end() { isOver.store(true, ordering: .releasing) }
+
+  /// Returns a call of the function, which does nothing if the listener has ended by then.
+  func call(_ user: User?) -> ApplicationCall {
+    ApplicationCall(isolation: callback.isolation) { [self] in
+      if !isOver.load(ordering: .acquiring) { callback.body(user) }
+    }
+  }
+}
+
+/// The current session, which any thread may read, and its listeners.
+final class SessionBox: Sendable {
   private struct State {
     var user: User?
     var token: String?
@@ -17,7 +36,7 @@ final class SessionBox: Sendable {
     /// The number of the sign-in or sign-out that began the session.
     var session = 0
     var lastListener = 0
-    var listeners: [Int: Listener] = [:]
+    var listeners: [Int: SessionListener] = [:]
 
     mutating func set(_ user: User?, token: String?) -> [ApplicationCall] {
       let isOther = self.user?.identity != user?.identity
@@ -26,9 +45,7 @@ final class SessionBox: Sendable {
       self.token = token
       guard isOtherToken else { return [] }
       return listeners.sorted { $0.key < $1.key }.compactMap { _, listener in
-        guard isOther || listener.isForToken else { return nil }
-        let callback = listener.callback
-        return ApplicationCall(isolation: callback.isolation) { callback.body(user) }
+        isOther || listener.isForToken ? listener.call(user) : nil
       }
     }
 
@@ -102,9 +119,7 @@ final class SessionBox: Sendable {
     state.withLock { state in
       let user = state.user
       return state.listeners.sorted { $0.key < $1.key }.compactMap { _, listener in
-        guard listener.isForToken else { return nil }
-        let callback = listener.callback
-        return ApplicationCall(isolation: callback.isolation) { callback.body(user) }
+        listener.isForToken ? listener.call(user) : nil
       }
     }
   }
@@ -112,15 +127,17 @@ final class SessionBox: Sendable {
   /// Adds a listener.
   ///
   /// - Parameter forToken: whether to call it whenever the token changes, not only the user.
-  func add(_ callback: Callback<User?>, forToken: Bool = false) -> Int {
+  func add(_ callback: Callback<User?>, forToken: Bool = false) -> SessionListener {
     state.withLock { state in
       state.lastListener += 1
-      state.listeners[state.lastListener] = Listener(callback: callback, isForToken: forToken)
-      return state.lastListener
+      let listener = SessionListener(state.lastListener, callback, isForToken: forToken)
+      state.listeners[listener.number] = listener
+      return listener
     }
   }
 
-  func remove(_ listener: Int) {
-    state.withLock { $0.listeners[listener] = nil }
+  /// Removes a listener, which is not called any more once this returns.
+  func remove(_ number: Int) {
+    state.withLock { $0.listeners.removeValue(forKey: number) }?.end()
   }
 }

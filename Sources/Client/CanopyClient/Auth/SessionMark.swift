@@ -25,6 +25,9 @@ extension RepositoryState {
   ///
   /// - Returns: whether it has; a late reply changes nothing.
   func setSession(_ user: User, token: String?, by request: SessionRequest) -> Bool {
+    if request.kind.beginsSession, !session.hasChanged(after: request.mark) {
+      finishAccountReadings()
+    }
     let calls = session.set(
       user, token: token, by: request.mark, isNew: request.kind.beginsSession)
     guard let calls else { return false }
@@ -72,6 +75,7 @@ extension RepositoryState {
   ///   - calls: the calls of the listeners.
   ///   - wasSignedIn: whether there was a session.
   func signedOut(_ calls: [ApplicationCall], wasSignedIn: Bool) {
+    finishAccountReadings()
     // Repeat it: the network may have replaced a token meanwhile.
     sessionHasChanged(calls + session.set(nil, token: nil))
     identityToken = nil

@@ -47,6 +47,24 @@ struct SessionReply: Sendable {
   var information: AdditionalUserInfo?
 }
 
+/// A request that has begun or changed a session, while the rest of the account is being read.
+struct AccountReading: Sendable {
+  var request: SessionRequest
+  /// The user of the session.
+  var user: User?
+  /// Whether the request created the user; nil if its kind decides.
+  var isNewUser: Bool?
+
+  func isOf(_ request: SessionRequest) -> Bool {
+    self.request.mark.number == request.mark.number
+  }
+
+  /// Answers the request with the user.
+  func finish(_ state: RepositoryState) {
+    request.succeed(user, state, isNewUser: isNewUser)
+  }
+}
+
 extension SessionRequest {
   /// Answers with the signed-in user.
   ///

@@ -15,7 +15,10 @@ internal import Synchronization
 ///
 /// Safe to use from any thread; no call waits for the network. The library calls observers and
 /// completion functions one after the other, in the order of the events, on `callbackQueue`. A
-/// database lives as long as it, a reference into it or an observer is referenced.
+/// database lives as long as it, a reference into it or an observer is referenced. After that its
+/// connection stays until the server has answered all writes, transactions and on-disconnect
+/// operations. After `goOffline()` it ends at once: then pending writes are lost, with a line in the
+/// log, unless persistence keeps them for a later database.
 public final class Database: Sendable {
   let repository: Repository
   /// The error of every operation, if the URL is invalid.
@@ -109,7 +112,7 @@ public final class Database: Sendable {
   }
 
   deinit {
-    repository.use { $0.goOffline() }
+    repository.use { [repository] state in state.databaseReleased(repository) }
   }
 
   // MARK: References

@@ -141,25 +141,27 @@ extension DatabaseQuery {
 
   /// Removes one observer of this location. Does nothing if this location has no observer with the
   /// handle; observers of locations below stay.
+  ///
+  /// Calls of the observer that have not begun are dropped: on its own actor or queue, no call follows.
   public func removeObserver(withHandle handle: DatabaseHandle) {
     remove { $0.number > 0 && UInt($0.number) == handle }
   }
 
   /// Removes all observers of this query, or on a reference all observers of its location with any
-  /// query. Observers of locations below stay.
+  /// query. Observers of locations below stay. Calls that have not begun are dropped.
   public func removeAllObservers() {
     remove { _ in true }
   }
 
-  private func remove(_ isMatch: @escaping @Sendable (ListenerID) -> Bool) {
-    let target = target
-    let spec = try? spec()
-    database.repository.use { state in
-      if case .info(let path) = target {
-        state.removeInfoObservers(at: path, where: isMatch)
-      } else if let spec {
-        state.removeObservers(at: spec, where: isMatch)
-      }
+  /// Removes observers. They are not called any more once this returns, unless a call has begun.
+  private func remove(_ isMatch: (ListenerID) -> Bool) {
+    let repository = database.repository
+    if case .info(let path) = target {
+      let ended = repository.observers.end(at: QuerySpec(path), isInfo: true, where: isMatch)
+      repository.use { $0.removeInfoObservers(ended) }
+    } else if let spec = try? spec() {
+      let ended = repository.observers.end(at: spec, isInfo: false, where: isMatch)
+      repository.use { $0.removeObservers(ended) }
     }
   }
 
@@ -197,6 +199,7 @@ extension DatabaseQuery {
         let registration = Registration(
           self, QuerySpec(path), type, isOnce: isOnce, delivery, event: event,
           cancel: cancel, removal: removal)
+        database.repository.observers.add(registration, as: id)
         database.repository.use { $0.observeInfo(path, registration, as: id) }
         return UInt(id.number)
       }
@@ -218,6 +221,7 @@ extension DatabaseQuery {
     let registration = Registration(
       self, spec, type, isOnce: isOnce, delivery, event: event, cancel: cancel,
       removal: removal)
+    database.repository.observers.add(registration, as: id)
     database.repository.use { $0.observe(registration, as: id) }
     return UInt(id.number)
   }

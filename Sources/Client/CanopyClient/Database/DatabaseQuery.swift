@@ -109,12 +109,17 @@ public class DatabaseQuery: @unchecked Sendable {
 
   /// Returns the query limited to the first children. A limit is 1 to 2,147,483,647.
   public func queryLimited(toFirst limit: UInt) -> DatabaseQuery {
-    adding("limitToFirst", NSNumber(value: limit))
+    adding("limitToFirst", Self.number(of: limit))
   }
 
   /// Returns the query limited to the last children: with keys of `childByAutoId()`, the newest.
   public func queryLimited(toLast limit: UInt) -> DatabaseQuery {
-    adding("limitToLast", NSNumber(value: limit))
+    adding("limitToLast", Self.number(of: limit))
+  }
+
+  /// Returns the number of a limit. Every limit that is too high becomes the same one, which any integer type can hold.
+  private static func number(of limit: UInt) -> NSNumber {
+    NSNumber(value: Int64(min(limit, UInt(QueryOptions.limitMax) + 1)))
   }
 }
 
@@ -122,6 +127,9 @@ public class DatabaseQuery: @unchecked Sendable {
 struct QueryOptions: Sendable {
   private var members: [(name: String, value: JSONValue)] = []
   private var problem: DatabaseError?
+
+  /// The highest limit.
+  static let limitMax = Int(Int32.max)
 
   init() {}
 
@@ -166,8 +174,8 @@ struct QueryOptions: Sendable {
     }
     switch query.limit {
     case .first(let count)?, .last(let count)?:
-      guard count <= Int32.max else {
-        throw DatabaseError(.invalidQuery, "a limit may be at most \(Int32.max)")
+      guard count <= Self.limitMax else {
+        throw DatabaseError(.invalidQuery, "a limit may be at most \(Self.limitMax)")
       }
     case nil: break
     }

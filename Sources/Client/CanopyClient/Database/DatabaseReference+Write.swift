@@ -84,6 +84,8 @@ extension DatabaseReference {
 
   /// Replaces the value of this location by an `Encodable` value.
   ///
+  /// As in Firebase, an unsigned integer above `Int64.max` is stored as the nearest `Double`.
+  ///
   /// - Throws: the error of encoding it.
   public func setValue(from value: some Encodable) throws {
     set(try ValueEncoder.encode(value), nil, nil)
@@ -206,11 +208,11 @@ extension DatabaseReference {
   private func write(_ value: Any?, _ priority: Any??) -> WriteResult {
     Result { () throws(DatabaseError) in
       let path = try writablePath()
-      let value = try located { () throws(DatabaseError) in
-        try AnyValue.write(value, priority: priority)
-      }
-      return try DatabaseError.wrap { () throws(TreeError) in
-        try .set(Location(path), value)
+      return try located { () throws(DatabaseError) in
+        let value = try AnyValue.write(value, priority: priority)
+        return try DatabaseError.wrap { () throws(TreeError) in
+          try .set(Location(path), value)
+        }
       }
     }
   }
@@ -219,8 +221,8 @@ extension DatabaseReference {
     Result { () throws(DatabaseError) in
       let path = try writablePath()
       let changes = try changes(values)
-      return try DatabaseError.wrap { () throws(TreeError) in
-        try .update(path, changes)
+      return try located { () throws(DatabaseError) in
+        try DatabaseError.wrap { () throws(TreeError) in try .update(path, changes) }
       }
     }
   }

@@ -52,6 +52,9 @@ final class Registration: Sendable {
     !isOver.exchange(true, ordering: .acquiringAndReleasing)
   }
 
+  /// Whether it has ended.
+  var hasEnded: Bool { isOver.load(ordering: .acquiring) }
+
   /// Ends the observer on behalf of the application.
   func remove() {
     if end() { removal?() }
@@ -61,7 +64,7 @@ final class Registration: Sendable {
   func notify(_ observation: Observation) {
     if isOnce {
       if end() { event.body(observation) }
-    } else if !isOver.load(ordering: .acquiring) {
+    } else if !hasEnded {
       event.body(observation)
     }
   }

@@ -13,6 +13,7 @@ internal import Synchronization
 final class Repository: Sendable {
   let state: Exclusive<RepositoryState>
   let callbacks = Callbacks()
+  let observers = Observers()
   let session = SessionBox()
   private let endpointBox: Mutex<Endpoint>
   let options: DatabaseOptions
@@ -30,7 +31,9 @@ final class Repository: Sendable {
     endpointBox = Mutex(endpoint)
     self.options = options
     serverClock = ServerClock(options.environment)
-    state = Exclusive(RepositoryState(options, callbacks, session, serverClock, endpoint))
+    state = Exclusive(
+      RepositoryState(
+        options, callbacks, observers, session, serverClock, endpoint))
     state.use { [weak self] state in state.owner = self }
   }
 
@@ -92,16 +95,18 @@ typealias Answer<Value> = @Sendable (Value, RepositoryState) -> Void
 final class RepositoryState {
   let options: DatabaseOptions
   let callbacks: Callbacks
+  let observers: Observers
   let session: SessionBox
   let clock: ServerClock
   /// The server; see `Repository.setEndpoint`.
   var endpoint: Endpoint
-  /// The repository; nil once the database is released.
+  /// The repository; nil once it is released.
   weak var owner: Repository?
+  /// The repository, from the release of the database until its last operation has finished; else nil.
+  var released: Repository?
 
   var tree = SyncTree()
   var registrations: [ListenerID: Registration] = [:]
-  var listenersByPath: [Path: [ListenerID]] = [:]
   var infos: [ListenerID: (path: Path, registration: Registration)] = [:]
   var lastListener = 0
   /// The queries that are kept synchronised without an observer.
@@ -139,6 +144,8 @@ final class RepositoryState {
   var registeredWrites = RegisteredWrites()
   /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
+  /// The requests that have begun or changed the session, and whose accounts are being read, in order.
+  var accountReadings: [AccountReading] = []
   /// The requests about the account that wait for the outcome of a sign-in.
   var heldRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
@@ -165,11 +172,12 @@ final class RepositoryState {
   private var calls: [ApplicationCall] = []
 
   init(
-    _ options: DatabaseOptions, _ callbacks: Callbacks, _ session: SessionBox, _ clock: ServerClock,
-    _ endpoint: Endpoint
+    _ options: DatabaseOptions, _ callbacks: Callbacks, _ observers: Observers,
+    _ session: SessionBox, _ clock: ServerClock, _ endpoint: Endpoint
   ) {
     self.options = options
     self.callbacks = callbacks
+    self.observers = observers
     self.session = session
     self.clock = clock
     self.endpoint = endpoint
@@ -204,6 +212,7 @@ final class RepositoryState {
     record()
     sendWrites()
     flush()
+    endReleased()
     makeCalls()
     guard !transactionRuns.isEmpty, let owner else { return }
     owner.state.handOver(to: owner.transactions) { state in
@@ -221,9 +230,13 @@ final class RepositoryState {
   // MARK: Observing
 
   func observe(_ registration: Registration, as id: ListenerID) {
-    if let ending { return refuse(registration, ending) }
+    // The application may have removed it while another thread used the state.
+    guard !registration.hasEnded else { return }
+    if let ending {
+      observers.forget(id, registration)
+      return refuse(registration, ending)
+    }
     registrations[id] = registration
-    listenersByPath[registration.spec.path, default: []].append(id)
     connectIfWanted()
     let kinds = registration.type.map { DataEvent.Kinds($0.kind) } ?? []
     perform(tree.listen(id, to: registration.spec, for: kinds))
@@ -231,22 +244,13 @@ final class RepositoryState {
 
   func forget(_ id: ListenerID) -> Registration? {
     guard let registration = registrations.removeValue(forKey: id) else { return nil }
-    let path = registration.spec.path
-    listenersByPath[path]?.removeAll { $0 == id }
-    if listenersByPath[path]?.isEmpty == true { listenersByPath[path] = nil }
+    observers.forget(id, registration)
     return registration
   }
 
-  /// Removes matching observers: of all queries at the path, or of one query.
-  func removeObservers(at spec: QuerySpec, where isMatch: (ListenerID) -> Bool) {
-    for id in listenersByPath[spec.path] ?? [] {
-      guard isMatch(id), let registration = registrations[id], registration.type != nil,
-        spec.query == .all || registration.spec == spec
-      else { continue }
-      registration.remove()
-      _ = forget(id)
-      perform(tree.unlisten(id))
-    }
+  /// Stops listening for observers that have ended.
+  func removeObservers(_ ids: [ListenerID]) {
+    for id in ids where forget(id) != nil { perform(tree.unlisten(id)) }
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {

@@ -50,12 +50,12 @@ extension RepositoryState {
 
   private func endObservers(_ error: DatabaseError) {
     let all = registrations.merging(infos.mapValues(\.registration)) { one, _ in one }
-    let observers = all.sorted { $0.key.number < $1.key.number }
+    let ended = all.sorted { $0.key.number < $1.key.number }
     registrations = [:]
-    listenersByPath = [:]
     keptSynced = [:]
     infos = [:]
-    for (_, registration) in observers where registration.type != nil {
+    for (id, registration) in ended where registration.type != nil {
+      observers.forget(id, registration)
       if !cancel(registration, error) { registration.remove() }
     }
   }

@@ -6,17 +6,19 @@ extension RepositoryState {
   private static let serverTimeOffset: Key = "serverTimeOffset"
 
   func observeInfo(_ path: Path, _ registration: Registration, as id: ListenerID) {
-    if let ending { return refuse(registration, ending) }
+    guard !registration.hasEnded else { return }
+    if let ending {
+      observers.forget(id, registration)
+      return refuse(registration, ending)
+    }
     infos[id] = (path, registration)
     connectIfWanted()
     notifyInfoObservers(id, path, registration)
   }
 
-  func removeInfoObservers(at path: Path, where isMatch: (ListenerID) -> Bool) {
-    for (id, info) in infos where info.path == path && isMatch(id) {
-      info.registration.remove()
-      infos[id] = nil
-    }
+  /// Forgets observers that have ended.
+  func removeInfoObservers(_ ids: [ListenerID]) {
+    for id in ids { infos[id] = nil }
   }
 
   /// Notifies all observers of the connection's state, which may have changed.
@@ -41,6 +43,8 @@ extension RepositoryState {
     case .direct: registration.notify(observation)
     case .callbackQueue: call(registration, observation)
     }
-    if registration.isOnce { infos[id] = nil }
+    guard registration.isOnce else { return }
+    infos[id] = nil
+    observers.forget(id, registration)
   }
 }

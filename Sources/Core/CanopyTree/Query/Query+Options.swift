@@ -76,8 +76,9 @@ extension Query {
       key = try Query.key(name, text)
     }
     if order == .key {
-      guard key == nil, let text = value.string else {
-        throw .invalidQuery("by key, \(name) must be a string")
+      guard let text = value.string else { throw .invalidQuery("by key, \(name) must be a string") }
+      guard key == nil else {
+        throw .invalidQuery("by key, \(name) must be one key, without the key of a child")
       }
       return Bound(.absent, key: try Query.key(name, text), isInclusive: isInclusive)
     }

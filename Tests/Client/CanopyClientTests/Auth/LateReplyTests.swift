@@ -108,6 +108,64 @@ import Testing
     }
   }
 
+  // Without `async`, so that both requests are made before the first reply.
+  private func signInTwice(_ auth: Auth, _ ends: Received<String>) {
+    for credential in [Self.credential, Self.eve] {
+      auth.signIn(with: credential) { result, error in
+        ends.add("\(credential.email) \(error == nil ? "succeeded" : "failed")")
+        #expect(error == nil || (error as? AuthError)?.code == .userMismatch)
+        #expect(result == nil || result?.user.email == credential.email)
+      }
+    }
+  }
+
+  @Test(arguments: WireKind.allCases)
+  func `of two sign-ins at once, nobody is announced whose sign-in fails`(_ kind: WireKind)
+    async throws
+  {
+    try await withProxy(kind) { _, _, auth in
+      let ends = Received<String>()
+      auth.addStateDidChangeListener { _, user in
+        if let email = user?.email { ends.add("\(email) announced") }
+      }
+      signInTwice(auth, ends)
+      let all = await ends.wait { $0.count { !$0.hasSuffix("announced") } == 2 }
+      for email in [Self.email, Self.eve.email] where all.contains("\(email) announced") {
+        #expect(all.contains("\(email) succeeded"))
+      }
+      #expect(all.last == "\(Self.eve.email) succeeded" || kind == .realtime)
+      #expect(auth.currentUser?.email == Self.eve.email)
+      // On one connection, the replies come in the order of the requests.
+      if kind == .line {
+        #expect(
+          all == [Self.email, Self.eve.email].flatMap { ["\($0) announced", "\($0) succeeded"] })
+      }
+    }
+  }
+
+  @Test(arguments: WireKind.allCases)
+  func `a sign-in that was announced before the sign-out has succeeded`(_ kind: WireKind)
+    async throws
+  {
+    try await withProxy(kind) { _, proxy, auth in
+      let users = Received<String>()
+      auth.addStateDidChangeListener { _, user in
+        guard let email = user?.email else { return }
+        users.add(email)
+        try? auth.signOut()
+      }
+      // The reply with the rest of the account, which is read after the sign-in.
+      proxy.hold(kind == .line ? "\"createdAt\"" : "\"users\"")
+      async let result = auth.signIn(with: Self.credential)
+      await users.wait(for: 1)
+      #expect(try await result.user.email == Self.email)
+      await proxy.holding.wait(for: 1)
+      try await proxy.release()
+      #expect(auth.currentUser == nil)
+      #expect(await refusal(auth) == .permissionDenied)
+    }
+  }
+
   @Test(arguments: WireKind.allCases)
   func `a deletion that is confirmed after another sign-in signs no other user out`(
     _ kind: WireKind

@@ -64,6 +64,31 @@ import Testing
     database.goOffline()
   }
 
+  @Test(arguments: ["canopy", "http"])
+  func `a cancelled task stops waiting for a request about accounts`(_ scheme: String) async throws
+  {
+    let database = try Database(url: "\(scheme)://127.0.0.1:1", options: .unbounded)
+    let auth = Auth.auth(database: database)
+    let operations: [@Sendable () async throws -> Void] = [
+      { try await auth.signIn(withEmail: "ada@example.org", password: "secret words of ada") },
+      { try await auth.createUser(withEmail: "ada@example.org", password: "secret words of ada") },
+      { try await auth.signInAnonymously() },
+      { try await auth.sendPasswordReset(withEmail: "ada@example.org") },
+      { _ = try await auth.verifyPasswordResetCode("code") },
+    ]
+    for (index, operation) in operations.enumerated() {
+      let task = Task { try await operation() }
+      try await eventually {
+        await withCheckedContinuation { done in
+          database.repository.use { done.resume(returning: $0.sessionRequests.count > index) }
+        }
+      }
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    database.goOffline()
+  }
+
   @Test func `a result that comes with the cancellation ends the wait once`() async throws {
     for _ in 0..<200 {
       let ends = Received<@Sendable (Result<Int, any Error>) -> Void>()

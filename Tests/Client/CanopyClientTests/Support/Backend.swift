@@ -1,5 +1,4 @@
 import CanopyAccounts
-import CanopyClient
 import CanopyEngine
 import CanopyEvents
 import CanopyGateway
@@ -15,6 +14,8 @@ import Logging
 import ServiceLifecycle
 import Synchronization
 import Testing
+
+@testable import CanopyClient
 
 /// The protocols between a client and a server.
 enum WireKind: CaseIterable, Sendable, CustomTestStringConvertible {
@@ -39,7 +40,7 @@ final class Backend: Sendable {
   private let clients = Mutex<[Client]>([])
 
   private struct Client {
-    weak var database: Database?
+    weak var repository: Repository?
   }
 
   fileprivate init(_ parts: LineParts, port: Int, _ kind: WireKind) {
@@ -85,7 +86,7 @@ final class Backend: Sendable {
     change(&options)
     let database = try Database(url: url(port: port), options: options)
     database.callbackQueue = DispatchQueue(label: "callbacks")
-    clients.withLock { $0.append(Client(database: database)) }
+    clients.withLock { $0.append(Client(repository: database.repository)) }
     return database
   }
 
@@ -93,7 +94,7 @@ final class Backend: Sendable {
   /// server until all tests have run.
   fileprivate func use(_ body: (Backend) async throws -> Void) async throws {
     defer {
-      for client in clients.withLock({ $0 }) { client.database?.goOffline() }
+      for client in clients.withLock({ $0 }) { client.repository?.use { $0.goOffline() } }
     }
     try await body(self)
   }

@@ -81,7 +81,10 @@ struct QueryOptionsTests {
     (#"{"startAt":[1,"a.b"]}"#, "the key of startAt is not valid"),
     (#"{"orderBy":"$key","startAt":1}"#, "by key, startAt must be a string"),
     (#"{"orderBy":"$key","endAt":null}"#, "by key, endAt must be a string"),
-    (#"{"orderBy":"$key","equalTo":["a","b"]}"#, "by key, equalTo must be a string"),
+    (
+      #"{"orderBy":"$key","equalTo":["a","b"]}"#,
+      "by key, equalTo must be one key, without the key of a child"
+    ),
     (#"{"orderBy":"$key","startAfter":"a/b"}"#, "the key of startAfter is not valid"),
   ]
 
