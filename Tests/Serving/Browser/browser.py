@@ -73,6 +73,8 @@ class Browser:
         self.command("Emulation.setEmulatedMedia", features=features)
 
     def open(self, path):
+        # An address that is shown already would be reloaded, and scrolled to its last place.
+        self.script("history.replaceState(null, '')")
         self.driver.get(self.address + path)
 
     def script(self, text, *arguments):

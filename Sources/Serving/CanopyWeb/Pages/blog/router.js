@@ -1,5 +1,5 @@
 // Shows the view of the address. It keeps those of the history, so that Back returns to the place.
-import { debounced, decoded } from "/shared/basics.js";
+import { decoded } from "/shared/basics.js";
 import { byId } from "/shared/elements.js";
 
 const keptMax = 6; // The views behind and ahead of the present one that stay as they are.
@@ -15,7 +15,7 @@ export function start(views, onchange) {
   report = onchange;
   routes = Object.entries(views).map(([path, view]) => [new RegExp(`^${path.replaceAll(":", "([^/]+)")}/?$`), view]);
   history.scrollRestoration = "manual";
-  addEventListener("scroll", debounced(200, keepPlace));
+  addEventListener("scrollend", keepPlace);
   for (const type of ["wheel", "touchstart", "mousedown", "keydown"]) addEventListener(type, () => growth.disconnect());
   addEventListener("popstate", () => show(true));
   document.addEventListener("click", follow);
