@@ -1,8 +1,8 @@
 internal import Synchronization
 
-/// Admit requests to the steps that compute and do not wait: the decoding of a body, and the verification of a signature.
+/// Admits requests to the steps that compute and do not wait: the decoding of a body, and the verification of a signature.
 ///
-/// Such a step keeps a thread of tasks from all other requests. A server with many clients therefore lets them take turns;
+/// While a step runs, no other request can use its thread. A server with many clients therefore lets them take turns;
 /// it decides how by the bytes of the step.
 ///
 ///     let turns = ComputingTurns { bytes, step in try await queue.withTurn { step() } }

@@ -77,7 +77,7 @@ struct TarHeader: Equatable {
     return bytes
   }
 
-  /// Returns the number in 12 bytes; nil if there is none that `bytes(of:)` writes.
+  /// Returns the number in 12 bytes; nil if `bytes(of:)` writes no number in this way.
   private static func number(_ field: ArraySlice<UInt8>) -> Int? {
     let bytes = Array(field)
     let number: Int?

@@ -128,7 +128,7 @@ import Testing
       try await eventually { !isThere() }
       let line = try #require(recorder.lines.first { $0.contains("was released") })
       #expect(line.contains("\"writes\": 1"))
-      // Nothing is pending: nothing is logged.
+      // No write is pending, so the log stays empty.
       let other = LineLog()
       let isOtherThere = try use(backend, { $0.logger = other.logger }) { $0.goOnline() }
       try await eventually { !isOtherThere() }
