@@ -18,6 +18,9 @@ public struct TurnGroup: Hashable, Sendable {
 /// address does not get more turns by opening more connections. Within the turns of a network its connections take
 /// turns. A connection from this machine counts as a network of its own.
 ///
+/// Tasks may have costs. Then networks have equal costs instead of equal numbers of turns, and a cheap task passes
+/// expensive ones of other networks that came before it: see `FairOrder`.
+///
 /// Complexity: O(waiting networks + waiting connections of one network) for each turn.
 public final class TurnQueue: Sendable {
   /// The tasks that have one turn before the others have a second one.
@@ -37,7 +40,21 @@ public final class TurnQueue: Sendable {
 
   private struct Waiter {
     let number: Int
+    let cost: Int
     let continuation: CheckedContinuation<Void, any Error>
+  }
+
+  /// The waiters of one connection, in the order in which they came.
+  private struct Line: FairMember {
+    var waiters: [Waiter] = []
+
+    var nextCost: Int? { waiters.first?.cost }
+
+    mutating func takeNext() -> Waiter? { waiters.isEmpty ? nil : waiters.removeFirst() }
+
+    mutating func remove(_ number: Int) -> Waiter? {
+      waiters.firstIndex { $0.number == number }.map { waiters.remove(at: $0) }
+    }
   }
 
   /// The place of a waiting task: its owner, and its connection there.
@@ -53,54 +70,12 @@ public final class TurnQueue: Sendable {
     }
   }
 
-  /// Queues of waiters that are served in turn.
-  private struct Lane {
-    private var waiters: [ObjectIdentifier?: [Waiter]] = [:]
-    /// The connections that wait, in the order of their turns.
-    private var order: [ObjectIdentifier?] = []
-
-    var isEmpty: Bool { order.isEmpty }
-
-    var count: Int { waiters.values.reduce(0) { $0 + $1.count } }
-
-    mutating func add(_ waiter: Waiter, _ connection: ObjectIdentifier?) {
-      if waiters[connection] == nil { order.append(connection) }
-      waiters[connection, default: []].append(waiter)
-    }
-
-    /// Removes the waiter whose turn it is.
-    mutating func next() -> Waiter? {
-      guard let connection = order.first, let first = waiters[connection]?.first else { return nil }
-      order.removeFirst()
-      waiters[connection]?.removeFirst()
-      if waiters[connection]?.isEmpty == false {
-        order.append(connection)
-      } else {
-        waiters[connection] = nil
-      }
-      return first
-    }
-
-    mutating func remove(_ number: Int, _ connection: ObjectIdentifier?) -> Waiter? {
-      guard let index = waiters[connection]?.firstIndex(where: { $0.number == number }) else {
-        return nil
-      }
-      let waiter = waiters[connection]?.remove(at: index)
-      if waiters[connection]?.isEmpty == true {
-        waiters[connection] = nil
-        order.removeAll { $0 == connection }
-      }
-      return waiter
-    }
-  }
-
   private struct State {
     var free: Int
     var turns = 0
     var lastNumber = 0
-    var lanes: [Owner: Lane] = [:]
-    /// The owners that wait, in the order of their turns.
-    var order: [Owner] = []
+    var waiting = 0
+    var order = FairOrder<Owner, FairOrder<ObjectIdentifier?, Line>>()
 
     mutating func begin() {
       free -= 1
@@ -108,24 +83,22 @@ public final class TurnQueue: Sendable {
     }
 
     mutating func add(_ waiter: Waiter, at place: Place) {
-      if lanes[place.owner] == nil { order.append(place.owner) }
-      lanes[place.owner, default: Lane()].add(waiter, place.connection)
+      waiting += 1
+      order.update(place.owner) { $0.update(place.connection) { $0.waiters.append(waiter) } }
     }
 
     /// Removes the waiter whose turn it is.
     mutating func next() -> Waiter? {
-      guard let owner = order.first, let first = lanes[owner]?.next() else { return nil }
-      order.removeFirst()
-      if lanes[owner]?.isEmpty == false { order.append(owner) } else { lanes[owner] = nil }
-      return first
+      guard let waiter = order.takeNext() else { return nil }
+      waiting -= 1
+      return waiter
     }
 
     mutating func remove(_ place: Place) -> Waiter? {
-      let waiter = lanes[place.owner]?.remove(place.number, place.connection)
-      if lanes[place.owner]?.isEmpty == true {
-        lanes[place.owner] = nil
-        order.removeAll { $0 == place.owner }
+      let waiter = order.update(place.owner) {
+        $0.update(place.connection) { $0.remove(place.number) }
       }
+      if waiter != nil { waiting -= 1 }
       return waiter
     }
   }
@@ -138,27 +111,29 @@ public final class TurnQueue: Sendable {
   }
 
   /// The number of tasks that wait.
-  public var waiting: Int { state.withLock { $0.lanes.values.reduce(0) { $0 + $1.count } } }
+  public var waiting: Int { state.withLock { $0.waiting } }
 
   /// The number of turns that have begun.
   public var turns: Int { state.withLock { $0.turns } }
 
   /// Runs `body` when it is the caller's turn.
   ///
-  /// - Parameter group: the tasks that share turns; nil for a task of its own.
+  /// - Parameters:
+  ///   - group: the tasks that share turns; nil for a task of its own.
+  ///   - cost: the cost of the task, in a unit that all tasks of the queue share. It counts as 1 if it is less.
   /// - Throws: the error of `body`; `CancellationError` if the task is cancelled while it waits.
   public func withTurn<R: Sendable>(
-    of group: TurnGroup? = nil, _ body: () async throws -> R
+    of group: TurnGroup? = nil, cost: Int = 1, _ body: () async throws -> R
   ) async throws -> R {
-    try await begin(group)
+    try await begin(group, max(1, cost))
     defer { end() }
     return try await body()
   }
 
-  private func begin(_ group: TurnGroup?) async throws {
+  private func begin(_ group: TurnGroup?, _ cost: Int) async throws {
     try Task.checkCancellation()
     let number = state.withLock { state -> Int? in
-      guard state.free == 0 || !state.order.isEmpty else {
+      guard state.free == 0 || state.waiting > 0 else {
         state.begin()
         return nil
       }
@@ -171,7 +146,7 @@ public final class TurnQueue: Sendable {
       try await withCheckedThrowingContinuation { continuation in
         let isCancelled = state.withLock { state in
           if Task.isCancelled { return true }
-          state.add(Waiter(number: number, continuation: continuation), at: place)
+          state.add(Waiter(number: number, cost: cost, continuation: continuation), at: place)
           return false
         }
         if isCancelled { return continuation.resume(throwing: CancellationError()) }

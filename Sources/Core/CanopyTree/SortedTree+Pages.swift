@@ -150,12 +150,16 @@ extension SortedTree {
       }
     }
 
-    static func make(_ entries: some Collection<Entry>) -> Inner {
+    private static func makeEmpty() -> Inner {
       let capacity = innerMax
       let buffer = create(minimumCapacity: capacity) { _ in
         InnerHeader(count: 0, capacity: Int16(capacity), total: 0)
       }
-      let inner = unsafeDowncast(buffer, to: Inner.self)
+      return unsafeDowncast(buffer, to: Inner.self)
+    }
+
+    static func make(_ entries: some Collection<Entry>) -> Inner {
+      let inner = makeEmpty()
       var i = 0
       for entry in entries {
         inner.insert(entry, at: i)
@@ -189,7 +193,14 @@ extension SortedTree {
     }
 
     func copy() -> Inner {
-      withEntries { Inner.make($0) }
+      let copy = Inner.makeEmpty()
+      withEntries { entries in
+        guard let base = entries.baseAddress else { return }
+        copy.withUnsafeMutablePointerToElements { $0.initialize(from: base, count: entries.count) }
+      }
+      copy.header.count = header.count
+      copy.header.total = header.total
+      return copy
     }
 
     /// Inserts an entry at an index. The caller updates the total.

@@ -109,7 +109,10 @@ package struct LineOutput: ~Copyable {
   ///
   /// - Returns: the buffer, and the bytes of events in it, which count until `sent` is called.
   package mutating func take() -> (buffer: ByteBuffer, eventBytes: Int)? {
-    if items.isEmpty { moveText() }
+    if items.isEmpty {
+      if text.count <= LineOutput.bufferBytesMax { return takeText() }
+      moveText()
+    }
     guard case .buffer(let buffer, let eventBytes)? = items.first else { return nil }
     items.removeFirst()
     bufferBytes -= buffer.readableBytes
@@ -147,6 +150,16 @@ package struct LineOutput: ~Copyable {
     items = []
     text.removeAll(keepingCapacity: 0)
     (bufferBytes, bufferMemory, piecesCount, unencodedBytes, textEventBytes) = (0, 0, 0, 0, 0)
+  }
+
+  /// Removes and returns the text, which is at most one buffer; nil if it is empty.
+  private mutating func takeText() -> (buffer: ByteBuffer, eventBytes: Int)? {
+    guard text.count > 0 else { return nil }
+    let buffer = text.withBytes { ByteBuffer(bytes: $0) }
+    let eventBytes = textEventBytes
+    textEventBytes = 0
+    text.removeAll(keepingCapacity: LineOutput.idleBytes)
+    return (buffer, eventBytes)
   }
 
   /// Moves the text into buffers behind the items.

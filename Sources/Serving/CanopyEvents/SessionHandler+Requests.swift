@@ -124,20 +124,28 @@ extension SessionHandler {
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       let reply = await operations.longRead(request, as: identity, turns: turns) {
         await withCheckedContinuation { continuation in
-          loop.execute { handler.value.takeRoot { continuation.resume(returning: $0) } }
+          loop.execute { continuation.resume(returning: handler.value.takeRoot()) }
+        }
+      } after: {
+        await withCheckedContinuation { continuation in
+          loop.execute { handler.value.takeRootAfterEvents { continuation.resume(returning: $0) } }
         }
       }
       outcome.complete(Session.Completion(reply))
     }
   }
 
+  /// Returns the root of the present tree; nil if events that led to it are to be sent before.
+  private func takeRoot() -> Node? {
+    guard subscribers.isEmpty || hub.drain() else { return nil }
+    defer { hub.inbox.release() }
+    return hub.inbox.snapshot.root
+  }
+
   /// Calls a closure with the root of the present tree, when the events that led to it are sent.
-  private func takeRoot(_ body: @escaping (Node) -> Void) {
-    guard subscribers.isEmpty || hub.drain() else {
-      return hub.wait { body($0.root) }
-    }
-    body(hub.inbox.snapshot.root)
-    hub.inbox.release()
+  private func takeRootAfterEvents(_ body: @escaping (Node) -> Void) {
+    if let root = takeRoot() { return body(root) }
+    hub.wait { body($0.root) }
   }
 
   /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection

@@ -7,7 +7,7 @@ extension SessionHandler: Flushable {
   package final func flush() {
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
-    if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
+    if isWritable { flush(context) } else { noteUnsent(context) }
     // For a client that sends one request at a time, the flush of a reply changes nothing else. If sending has become
     // possible only now, other work may wait for it.
     if couldSend, session.canSend, session.isAtRest, !output.hasBuffers {
@@ -22,7 +22,7 @@ extension SessionHandler: Flushable {
   /// While the client does not read, the output stays here, where small replies and events share a buffer. In the
   /// channel each buffer would take hundreds of bytes.
   final func flushLater(_ context: ChannelHandlerContext) {
-    if context.channel.isWritable { services.unflushed.append(self) }
+    if isWritable { services.unflushed.append(self) }
   }
 
   /// Sends the encoded output, and asks for a turn to encode more.
@@ -59,7 +59,7 @@ extension SessionHandler: Flushable {
 
   /// Asks for a turn to encode a piece, if such a text comes next in the output and the client reads.
   final func encodeLater(_ context: ChannelHandlerContext) {
-    guard output.hasPieces, !output.hasBuffers, context.channel.isWritable else { return }
+    guard output.hasPieces, !output.hasBuffers, isWritable else { return }
     takeTurnLater()
   }
 
@@ -67,7 +67,6 @@ extension SessionHandler: Flushable {
   /// that of the channel's own buffers. The first of these is whole, although a part of it may be sent.
   package final func noteUnsent(_ context: ChannelHandlerContext) {
     var bytes = output.memoryBytes
-    let isWritable = context.channel.isWritable
     if !isWritable {
       let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
       bytes += Int(buffered ?? 0) + LineOutput.bufferBytesMax
@@ -132,7 +131,7 @@ extension SessionHandler: TurnTaker {
   }
 
   private final func sendPiece(bytes: Int) -> Int {
-    guard let context, context.channel.isActive, context.channel.isWritable,
+    guard let context, context.channel.isActive, isWritable,
       let piece = output.takePiece(bytes: bytes)
     else { return 0 }
     flush(context, after: piece)

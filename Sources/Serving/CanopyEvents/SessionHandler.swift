@@ -46,6 +46,8 @@ open class SessionHandler {
   final var heldLogin: HeldLogin?
   /// The reference to this connection for others, if they have one.
   final var ownReference: ConnectionReference?
+  /// Whether the channel is writable. The handler keeps it, because it looks several times for each request.
+  final var isWritable = true
   /// Whether output is being handed to the channel.
   final var isFlushing = false
   /// Whether an action is being performed.
@@ -272,6 +274,7 @@ open class SessionHandler {
   final func enter(_ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol) {
     self.context = context
     self.clientProtocol = clientProtocol
+    isWritable = context.channel.isWritable
   }
 
   /// Notes that the handler is in no pipeline.
@@ -311,7 +314,7 @@ open class SessionHandler {
       perform(context)
       if output.text.count
         >= min(SessionHandler.sentBytesMin, operations.limits.unreadReplyBytesMax),
-        !output.hasPieces, context.channel.isWritable
+        !output.hasPieces, isWritable
       {
         flush(context)
         continue

@@ -182,7 +182,7 @@ struct GatewayChannel: ServerChildChannel {
         let earlier = (try? Target(head.uri))?["ls"]
         let loop = channel.eventLoop
         return sockets.endEarlier(session: earlier, on: loop).assumeIsolated().flatMap {
-          leaseNamespace(of: head, on: loop, first)
+          leaseNamespace(of: head, on: loop, first, connection)
         }.nonisolated()
       case .line:
         let isAllowed = sockets.mayOpenLine(
@@ -211,7 +211,8 @@ struct GatewayChannel: ServerChildChannel {
   ///
   /// - Returns: the fields of the response; nil if the namespace cannot be used. The `Responder` then says why.
   private func leaseNamespace(
-    of head: HTTPRequestHead, on loop: any EventLoop, _ first: NIOLoopBound<FirstRequest>
+    of head: HTTPRequestHead, on loop: any EventLoop, _ first: NIOLoopBound<FirstRequest>,
+    _ connection: GatewayConnection
   ) -> EventLoopFuture<HTTPHeaders?> {
     guard let target = try? Target(head.uri), let name = target.namespace else {
       return loop.makeSucceededFuture(HTTPHeaders())
@@ -221,7 +222,10 @@ struct GatewayChannel: ServerChildChannel {
     }.map { lease in
       first.value.use(lease)
       return HTTPHeaders()
-    }.recover { _ in nil }
+    }.recover { [operations] error in
+      connection.refuseUpgrade(operations.wireError(error))
+      return nil
+    }
   }
 
   /// Whether a request is a GET without a body, as the protocol asks. The other parts of a request with a body would be

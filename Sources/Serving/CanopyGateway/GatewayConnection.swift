@@ -43,6 +43,8 @@ final class GatewayConnection: Sendable {
     var share: MemoryBudget.Share?
     /// The last credential and its user. Clients send the same one with each request.
     var login: (token: String, identity: Identity)?
+    /// The reason why the connection did not become a WebSocket; nil if its request asked for none.
+    var upgradeRefusal: WireError?
     /// The event stream that is being sent.
     var stream: EventStream.Handle?
     var isQuiescing = false
@@ -69,6 +71,16 @@ final class GatewayConnection: Sendable {
 
   /// The group in which the long work of the connection takes turns.
   var turns: TurnGroup { Operations.turns(of: ObjectIdentifier(self), at: address) }
+
+  /// Keeps the reason why the connection does not become a WebSocket, for the response to its request.
+  func refuseUpgrade(_ error: WireError) {
+    state.withLock { $0.upgradeRefusal = error }
+  }
+
+  /// Removes the reason why the connection did not become a WebSocket; nil if there is none.
+  func takeUpgradeRefusal() -> WireError? {
+    state.withLock { $0.upgradeRefusal.take() }
+  }
 
   /// Charges the memory that the request or the stream of the connection makes the server hold now.
   func charge(_ bytes: Int) {

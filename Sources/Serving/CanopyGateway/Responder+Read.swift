@@ -118,12 +118,14 @@ extension Responder {
     }
     if let short { return short }
     let found = Mutex(Node.absent)
+    let root = { @Sendable [operations] in
+      let root = operations.engine.root
+      found.withLock { $0 = root.at(location.path) }
+      return root
+    }
     let reply = await withDeadline(timeout) { [operations, connection] in
-      await operations.longRead(request, as: identity, turns: connection.turns) {
-        let root = operations.engine.root
-        found.withLock { $0 = root.at(location.path) }
-        return root
-      }
+      await operations.longRead(
+        request, as: identity, turns: connection.turns, in: root, after: root)
     }
     guard let reply else {
       throw WireError(.badRequest, "the read took longer than its timeout")

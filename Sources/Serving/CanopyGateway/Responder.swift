@@ -133,6 +133,7 @@ struct Responder: Sendable {
       case .realtime:
         try refuseForeignPage(parsed)
         // The answer to an upgrade that was refused because of its namespace says why.
+        if let refusal = connection.takeUpgradeRefusal() { throw refusal }
         if try request.headers[.upgrade] != nil || !isUncreated(target) {
           _ = try await inNamespace(of: target)
         }

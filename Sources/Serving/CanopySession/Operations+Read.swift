@@ -27,17 +27,27 @@ extension Operations {
   /// - Parameters:
   ///   - turns: the connection and its network, which share their turns.
   ///   - root: returns the root of the snapshot to read, when the turn of the read has come. A read that waits must not
-  ///     hold a snapshot: each would keep a version of the tree in memory.
+  ///     hold a snapshot: each would keep a version of the tree in memory. Nil if the connection has events to send
+  ///     before: then the read gives its turn back.
+  ///   - rootAfterEvents: waits until these events are sent, and returns the root of the snapshot after them.
   public func longRead(
     _ request: ReadRequest, as identity: Identity, turns: TurnGroup?,
-    in root: @escaping @Sendable () async -> Node
+    in root: @escaping @Sendable () async -> Node?,
+    after rootAfterEvents: @escaping @Sendable () async -> Node
   ) async -> Reply {
+    let interruption = Interruption()
+    let read = { @Sendable [self] (root: Node) throws in
+      try reply(to: request, as: identity, in: root, isLong: true, interruption)
+    }
     do {
-      let interruption = Interruption()
       return try await withTaskCancellationHandler {
-        try await beside(turns, preparing: root) { [self] root in
-          try reply(to: request, as: identity, in: root, isLong: true, interruption)
+        let reply = try await longWork.withTurn(of: turns) { () -> Reply? in
+          guard let root = await root() else { return nil }
+          return try await Operations.onWorker { try read(root) }
         }
+        if let reply { return reply }
+        let root = await rootAfterEvents()
+        return try await beside(turns) { try read(root) }
       } onCancel: {
         interruption.make()
       }
@@ -70,11 +80,11 @@ extension Operations {
   public func beside<R: Sendable>(
     _ group: TurnGroup? = nil, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
-    try await beside(group, preparing: {}) { try body() }
+    try await longWork.withTurn(of: group) { try await Operations.onWorker(body) }
   }
 
-  /// Decodes a text as `beside` runs its body. Texts below `hugeTextBytes` have turns of their own: turns are counted and not
-  /// timed, so a post of a few kilobytes would wait for one text of a megabyte of each other network.
+  /// Decodes a text as `beside` runs its body. Texts below `hugeTextBytes` have turns of their own, whose cost is their
+  /// length. So a post of a few kilobytes waits for at most one longer text of others.
   ///
   /// - Parameters:
   ///   - bytes: the length of the text.
@@ -83,8 +93,10 @@ extension Operations {
   public func decodeBeside<R: Sendable>(
     bytes: Int, _ group: TurnGroup?, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
-    let turns = bytes < Operations.hugeTextBytes ? textWork : longWork
-    return try await turns.withTurn(of: group) { try await Operations.onWorker(body) }
+    guard bytes < Operations.hugeTextBytes else { return try await beside(group, body) }
+    return try await textWork.withTurn(of: group, cost: bytes) {
+      try await Operations.onWorker(body)
+    }
   }
 
   /// Computes events on a thread where that may take long, one call at a time.
@@ -108,19 +120,6 @@ extension Operations {
     } catch {
       // The task was cancelled before its turn.
       body()
-    }
-  }
-
-  /// Runs `body` as `beside` does.
-  ///
-  /// - Parameter prepare: makes the argument of `body`, in the turn of the call.
-  func beside<Argument: Sendable, R: Sendable>(
-    _ group: TurnGroup?, preparing prepare: @escaping @Sendable () async -> Argument,
-    _ body: @escaping @Sendable (Argument) throws -> R
-  ) async throws -> R {
-    try await longWork.withTurn(of: group) {
-      let argument = await prepare()
-      return try await Operations.onWorker { try body(argument) }
     }
   }
 

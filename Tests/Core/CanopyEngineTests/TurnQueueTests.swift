@@ -17,11 +17,11 @@ import Testing
 
   /// Begins a task of a group that waits for a turn, and returns when it waits.
   private func wait(
-    _ queue: TurnQueue, _ name: String, _ group: Group?, _ done: Answers<String>
+    _ queue: TurnQueue, _ name: String, _ group: Group?, cost: Int = 1, _ done: Answers<String>
   ) async throws -> Task<Void, any Error> {
     let waiting = queue.waiting
     let task = Task {
-      try await queue.withTurn(of: group?.turns) { done.add(name) }
+      try await queue.withTurn(of: group?.turns, cost: cost) { done.add(name) }
     }
     try await eventually { queue.waiting != waiting }
     return task
@@ -130,5 +130,32 @@ import Testing
     gate.open()
     await #expect(throws: CancellationError.self) { try await late.value }
     #expect(done.values.count == 2)
+  }
+
+  @Test
+  func `a cheap task passes expensive ones that came before it, and networks have equal costs`()
+    async throws
+  {
+    let queue = TurnQueue(width: 1)
+    let gate = Gate()
+    let working = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    let done = Answers<String>()
+    let flood = (0..<3).map { _ in Group() }
+    let (cheap, many) = (Group("a"), Group("b"))
+    var tasks: [Task<Void, any Error>] = []
+    for (index, group) in flood.enumerated() {
+      tasks.append(try await wait(queue, "large \(index)", group, cost: 60, done))
+      tasks.append(try await wait(queue, "large \(index) again", group, cost: 60, done))
+    }
+    tasks.append(try await wait(queue, "cheap", cheap, cost: 6, done))
+    // A network that has had as much as one large task waits for the others.
+    for index in 0..<12 { tasks.append(try await wait(queue, "b\(index)", many, cost: 6, done)) }
+    gate.open()
+    let order = await done.wait(for: 19)
+    #expect(
+      order == ["cheap"] + (0..<9).map { "b\($0)" } + (0..<3).map { "large \($0)" } + ["b9"]
+        + ["b10", "b11"] + (0..<3).map { "large \($0) again" })
+    for task in tasks + [working] { try await task.value }
   }
 }

@@ -39,7 +39,11 @@ import Testing
         let many = try root(titleBytes: 100_000)
         #expect(parts.operations.read(request, as: .anonymous, in: many) == nil)
         #expect(parts.operations.read(request, as: .administrator, in: many) != nil)
-        let reply = await parts.operations.longRead(request, as: .anonymous, turns: nil) { many }
+        let reply = await parts.operations.longRead(request, as: .anonymous, turns: nil) {
+          many
+        } after: {
+          many
+        }
         if case .failure(let error) = reply { Issue.record("\(error)") }
       }
     }

@@ -25,13 +25,42 @@ import Testing
     }
   }
 
+  @Test
+  func `a read whose connection has events to send does not hold its turn while it waits for them`()
+    async throws
+  {
+    let operations = try await LineParts().operations
+    let request = ReadRequest.get(Location(.root), GetOptions())
+    let reply = await operations.longRead(request, as: .administrator, turns: nil) {
+      nil
+    } after: {
+      // The only turn is free.
+      let other = await operations.longRead(request, as: .administrator, turns: nil) {
+        true
+      } after: {
+        false
+      }
+      guard case .value(let node, _, _, _) = other else { return .absent }
+      return node
+    }
+    guard case .value(let node, _, _, _) = reply else {
+      Issue.record("the read failed")
+      return
+    }
+    #expect(node == true)
+  }
+
   @Test func `a cancelled task reads nothing`() async throws {
     let parts = try await LineParts()
     let task = Task {
       withUnsafeCurrentTask { $0?.cancel() }
       return await parts.operations.longRead(
         .get(Location(.root), GetOptions()), as: .administrator, turns: nil
-      ) { true }
+      ) {
+        true
+      } after: {
+        true
+      }
     }
     guard case .failure(let error) = await task.value else {
       Issue.record("the read was not cancelled")
