@@ -165,6 +165,7 @@ extension Comparison {
       }
       if let before, let after = try peer.totals() {
         check(work, peer.name, before, after, samples)
+        if let ranking = try peer.ranking() { check(work, peer.name, after, ranking) }
       }
     }
     for goal in work.goals {
@@ -188,6 +189,14 @@ extension Comparison {
     }
     if after != expected {
       fail("\(work.title), \(name.rawValue): holds \(after) and should hold \(expected)")
+    }
+  }
+
+  /// Checks that the system keeps the ranking of all posts up to date.
+  private func check(_ work: Work, _ name: PeerName, _ totals: Totals, _ ranking: Ranking) {
+    let best = ranking.entries.first?.starCount ?? -1
+    if !ranking.isSound || best < totals.starCount {
+      fail("\(work.title), \(name.rawValue): \(totals) and a wrong \(ranking)")
     }
   }
 

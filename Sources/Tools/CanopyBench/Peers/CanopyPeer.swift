@@ -120,6 +120,20 @@ final class CanopyPeer: Peer {
       stars: try count(socket, "/posts/\(key)/stars"))
   }
 
+  func ranking() throws -> Ranking? {
+    let socket = try administrator()
+    let posts = try socket.success("TOP {\"limit\":\(BlogRequest.topCount)}").elements ?? []
+    return Ranking(
+      entries: try posts.map { post in
+        guard let id = post["id"]?.string, case .leaf(let starCount)? = post["starCount"] else {
+          throw BenchFailure("TOP has a post without an id or a starCount")
+        }
+        return Ranking.Entry(
+          starCount: Int(starCount.integerValue ?? -1),
+          stars: try count(socket, "/posts/\(id)/stars"))
+      })
+  }
+
   private func keyOfPopularPost() throws -> String {
     guard let key = DataSet(posts: Mix.popularPost + 1, users: 1).keys().last else {
       throw BenchFailure("there are no posts")

@@ -12,6 +12,9 @@ protocol Peer: AnyObject {
   /// Returns the counts of the server; nil if it stores no data.
   func totals() throws -> Totals?
 
+  /// Returns the posts with the most stars of all, as `TOP` without a user does; nil if it stores no data.
+  func ranking() throws -> Ranking?
+
   func stop() throws
 }
 
@@ -39,7 +42,27 @@ struct Totals: Equatable {
   var stars: Int
 }
 
+/// The posts with the most stars of all authors, best first.
+struct Ranking: Equatable {
+  struct Entry: Equatable {
+    /// The star count in the list.
+    var starCount: Int
+    /// The number of stars of the post.
+    var stars: Int
+  }
+
+  var entries: [Entry]
+
+  /// Whether the list has the wanted length, descends, and agrees with the stars of each post.
+  var isSound: Bool {
+    entries.count == BlogRequest.topCount && entries.allSatisfy { $0.starCount == $0.stars }
+      && zip(entries, entries.dropFirst()).allSatisfy { $0.starCount >= $1.starCount }
+  }
+}
+
 extension Peer {
+  func ranking() throws -> Ranking? { nil }
+
   /// Runs a round, and adds its peak of memory.
   func measure(_ round: Round) throws -> Sample {
     usage.resetPeak()

@@ -22,7 +22,8 @@ struct PostgresDialect: Dialect {
       text text NOT NULL, created_at bigint NOT NULL);
     """
   static let indexes = """
-    CREATE INDEX posts_by_stars ON posts (uid, star_count, id);
+    CREATE INDEX posts_of_user_by_stars ON posts (uid, star_count, id);
+    CREATE INDEX posts_by_stars ON posts (star_count, id);
     CREATE INDEX comments_of_post ON comments (post, id);
     """
 

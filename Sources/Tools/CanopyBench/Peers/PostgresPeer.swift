@@ -83,15 +83,35 @@ final class PostgresPeer: Peer {
       stars: try number(channel, "SELECT count(*) FROM stars WHERE post = \(post)"))
   }
 
-  /// Returns the only number of a row in text format.
+  func ranking() throws -> Ranking? {
+    let list = try value(
+      server.open(),
+      """
+      SELECT string_agg(star_count || ' ' || (SELECT count(*) FROM stars WHERE post = id), ','
+        ORDER BY star_count DESC, id DESC)
+      FROM (SELECT id, star_count FROM posts ORDER BY star_count DESC, id DESC
+        LIMIT \(BlogRequest.topCount)) AS best
+      """)
+    return Ranking(
+      entries: list.split(separator: ",").map { entry in
+        let numbers = entry.split(separator: " ").map { Int($0) ?? -1 }
+        return Ranking.Entry(starCount: numbers.first ?? -1, stars: numbers.last ?? -1)
+      })
+  }
+
   private func number(_ channel: Channel<PostgresFramer>, _ text: String) throws -> Int {
+    Int(try value(channel, text)) ?? -1
+  }
+
+  /// Returns the only value of a row in text format; empty if there is none.
+  private func value(_ channel: Channel<PostgresFramer>, _ text: String) throws -> String {
     let reply = try channel.exchange(PostgresMessages.query(text))
     try check(reply, text)
     let start = reply.frame.firstRow + 7
-    guard reply.frame.rows == 1, start + 4 <= reply.bytes.count else { return -1 }
+    guard reply.frame.rows == 1, start + 4 <= reply.bytes.count else { return "" }
     let length = Int(reply.bytes.bigEndian(Int32.self, at: start))
-    let digits = reply.bytes[(start + 4)..<(start + 4 + length)]
-    return Int(String(decoding: digits, as: UTF8.self)) ?? -1
+    guard length >= 0, start + 4 + length <= reply.bytes.count else { return "" }
+    return String(decoding: reply.bytes[(start + 4)..<(start + 4 + length)], as: UTF8.self)
   }
 
   func stop() {

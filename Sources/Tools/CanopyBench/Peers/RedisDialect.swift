@@ -7,6 +7,7 @@
 /// ```
 /// post:<id>      hash {uid, author, title, body, createdAt, starCount, commentCount?}
 /// recent         sorted set of ids by id
+/// top            sorted set of all ids by stars
 /// user:<n>       sorted set of a user's posts by stars
 /// stars:<id>     set of users
 /// comment:<id>   hash;  comments:<post>  sorted set of ids by id
@@ -22,9 +23,11 @@ struct RedisDialect: Dialect {
       'createdAt', string.format('%d', t[1] * 1000 + math.floor(t[2] / 1000)), 'starCount', 0)
     redis.call('ZADD', 'recent', id, id)
     redis.call('ZADD', 'user:' .. ARGV[1], 0, id)
+    redis.call('ZADD', 'top', 0, id)
     return id
     """
-  /// The script that toggles a star. The set decides; the counts in the hash and in the author's list follow.
+  /// The script that toggles a star. The set decides; the counts in the hash, in the author's list and in the list of
+  /// all posts follow.
   static let star = """
     local change = 1
     if redis.call('SADD', 'stars:' .. ARGV[1], ARGV[2]) == 0 then
@@ -34,6 +37,7 @@ struct RedisDialect: Dialect {
     local post = 'post:' .. ARGV[1]
     local count = redis.call('HINCRBY', post, 'starCount', change)
     redis.call('ZINCRBY', 'user:' .. redis.call('HGET', post, 'uid'), change, ARGV[1])
+    redis.call('ZINCRBY', 'top', change, ARGV[1])
     return {change, count}
     """
   static let comment = """

@@ -49,7 +49,7 @@ final class RedisPeer: Peer {
       let posts = batch..<min(batch + 500, data.posts)
       for post in posts { append(post, to: &channel.output) }
       while try !channel.flush() {}
-      for _ in 0..<3 * posts.count {
+      for _ in 0..<4 * posts.count {
         let reply = try channel.awaitReply()
         guard !reply.frame.isError else { throw BenchFailure("loading Redis: \(reply.text)") }
       }
@@ -76,6 +76,7 @@ final class RedisPeer: Peer {
       ], to: &output)
     RESP.append(["ZADD", "recent", "\(post + 1)", "\(post + 1)"], to: &output)
     RESP.append(["ZADD", "user:\(user)", "0", "\(post + 1)"], to: &output)
+    RESP.append(["ZADD", "top", "0", "\(post + 1)"], to: &output)
   }
 
   /// Restarts Redis with its file.
@@ -123,6 +124,19 @@ final class RedisPeer: Peer {
       posts: try number(channel, "ZCARD", "recent"), copies: copies,
       starCount: try number(channel, "HGET", "post:\(popular)", "starCount"),
       stars: try number(channel, "SCARD", "stars:\(popular)"))
+  }
+
+  func ranking() throws -> Ranking? {
+    let channel = try Channel<RESPFramer>(port: port)
+    let reply = try ask(channel, "ZREVRANGE", "top", "0", "\(BlogRequest.topCount - 1)")
+    // `*10`, and for each id its length and its text.
+    let ids = reply.split(separator: "\r\n").dropFirst().filter { !$0.hasPrefix("$") }
+    return Ranking(
+      entries: try ids.map { id in
+        Ranking.Entry(
+          starCount: try number(channel, "ZSCORE", "top", String(id)),
+          stars: try number(channel, "SCARD", "stars:\(id)"))
+      })
   }
 
   private func ask(_ channel: Channel<RESPFramer>, _ words: String...) throws -> String {
