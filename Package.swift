@@ -308,7 +308,7 @@ let package = Package(
       name: "CanopyBackupTests",
       dependencies: [
         "CanopyBackup", "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopyAccounts",
-        "CanopyWire", "CanopyTesting", logging,
+        "CanopyWire", "CanopyTesting", logging, grdb,
       ],
       path: "Tests/Storage/CanopyBackupTests", swiftSettings: settings),
     .testTarget(

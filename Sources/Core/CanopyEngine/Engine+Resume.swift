@@ -1,3 +1,4 @@
+internal import CanopySystem
 internal import CanopyTree
 
 extension Engine {
@@ -23,11 +24,19 @@ extension Engine {
     let distance = start.sequence - since
     guard distance <= Limits.resumedCommitsMax else { return nil }
     return try await resumptions.withTurn(of: group) {
-      guard
-        distance <= Limits.resumedCommitsMin
-          || distance <= start.size(upTo: Limits.resumedSizeMax) / Limits.resumedBytesPerCommit
-      else { return nil }
+      if distance > Limits.resumedCommitsMin {
+        let size = await Engine.beside { start.size(upTo: Limits.resumedSizeMax) }
+        guard distance <= size / Limits.resumedBytesPerCommit else { return nil }
+      }
       return try await read(since: since, to: start)
+    }
+  }
+
+  /// Runs a step that may take long on a thread of its own. The threads of tasks are few.
+  private static func beside<R: Sendable>(_ body: @escaping @Sendable () -> R) async -> R {
+    await withCheckedContinuation { continuation in
+      let run = { @Sendable in continuation.resume(returning: body()) }
+      if !WorkerThread.start(niceness: 5, run) { run() }
     }
   }
 
@@ -46,30 +55,37 @@ extension Engine {
       try Task.checkCancellation()
       if bytes >= bytesMax {
         // Measured only now, as most resumptions do not need it.
-        bytesMax = Limits.resumedBytesMin + 2 * start.size(upTo: Limits.resumedSizeMax)
+        let size = await Engine.beside { start.size(upTo: Limits.resumedSizeMax) }
+        bytesMax = Limits.resumedBytesMin + 2 * size
         guard bytes < bytesMax else { return nil }
       }
       let page = try await journal.history(after: since, through: last) { locations in
         locations.contains { listening.isConcerned(by: $0) }
       }
       guard let read = page.read, read.upperBound == last else { return nil }
-      for commit in page.commits {
-        if !needsImages {
-          for location in commit.assignments.map(\.location)
-          where listening.isConcerned(by: location) {
-            written.insert(location)
+      if needsImages {
+        guard page.commits.allSatisfy({ $0.beforeImage != nil }) else { return nil }
+        old = await Engine.beside { [old] in
+          var tree = old
+          for commit in page.commits {
+            tree.apply((commit.beforeImage ?? []).filter { listening.isConcerned(by: $0.location) })
           }
-        } else if let image = commit.beforeImage {
-          old.apply(image.filter { listening.isConcerned(by: $0.location) })
-        } else {
-          return nil
+          return tree
+        }
+      } else {
+        for location in page.commits.lazy.flatMap(\.assignments).map(\.location)
+        where listening.isConcerned(by: location) {
+          written.insert(location)
         }
       }
       bytes += page.bytes
       last = read.lowerBound - 1
     }
-    guard needsImages else { return listening.changes(to: start.root, by: written) }
-    return listening.events(from: old.root, to: start.root, by: [])
+    return await Engine.beside { [old, written] in
+      needsImages
+        ? listening.events(from: old.root, to: start.root, by: [])
+        : listening.changes(to: start.root, by: written)
+    }
   }
 }
 
@@ -83,10 +99,13 @@ extension ListenStart {
     } else {
       // `"k":1,` has six bytes.
       guard query.count(in: node) <= bytesMax / 6 else { return bytesMax }
-      for (key, child) in query.children(of: node) {
+      var fits = true
+      query.forEachChild(of: node) { key, child in
         budget -= key.utf8Count + 4
-        guard child.fits(budget: &budget) else { return bytesMax }
+        fits = child.fits(budget: &budget)
+        return fits
       }
+      guard fits else { return bytesMax }
     }
     return bytesMax - budget
   }

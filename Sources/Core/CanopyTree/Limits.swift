@@ -74,6 +74,10 @@ public struct Limits: Sendable, Equatable {
   /// The largest string, in bytes of UTF-8.
   public var stringBytesMax = 10 * 1024 * 1024
 
+  /// The longest priority that is a string, in bytes of UTF-8. A commit has the priorities of all branches above the
+  /// places that it changes.
+  public var priorityBytesMax = 256
+
   /// The largest write, in bytes of JSON.
   public var writeBytesMax = 16 * 1024 * 1024
 
@@ -156,6 +160,7 @@ public struct Limits: Sendable, Equatable {
   public static var none: Limits {
     var limits = Limits()
     limits.stringBytesMax = .max
+    limits.priorityBytesMax = .max
     limits.writeBytesMax = .max
     limits.administratorLocationsMax = .max
     return limits

@@ -1,6 +1,6 @@
 /// The value that orders a child: a leaf's value, reduced to the parts that matter for order.
 ///
-/// Ascending: absent, false, true, numbers, strings (by UTF-16 code units), objects.
+/// Ascending: absent, false, true, numbers, strings (by UTF-16 code units of the first 1,025 bytes), objects.
 public enum OrderValue: Sendable {
   /// An absent value.
   case absent
@@ -37,6 +37,11 @@ public enum OrderValue: Sendable {
     }
   }
 
+  /// The bytes of a string that decide its place. Longer strings that begin with the same bytes are equal in order, and
+  /// their keys decide. It is one more than a query can name, so the bounds of queries have the same results as if all
+  /// bytes decided. Without it, the writer would compare megabytes for each view and each index.
+  static let comparedBytesMax = Limits.boundBytesMax + 1
+
   /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
   static func compare(_ a: OrderValue, _ b: OrderValue) -> Int {
     switch (a, b) {
@@ -44,7 +49,7 @@ public enum OrderValue: Sendable {
     case (.double(let a), .double(let b)): a < b ? -1 : a == b ? 0 : 1
     case (.integer(let a), .double(let b)): -compare(b, a)
     case (.double(let a), .integer(let b)): compare(a, b)
-    case (.string(let a), .string(let b)): TextOrder.compare(a, b)
+    case (.string(let a), .string(let b)): TextOrder.compare(a, b, bytesMax: comparedBytesMax)
     case (.bool(let a), .bool(let b)): a == b ? 0 : a ? 1 : -1
     default: a.rank - b.rank
     }

@@ -27,6 +27,20 @@ enum TextOrder {
     a.withUTF8Bytes { a in b.withUTF8Bytes { b in compare(a, b) } }
   }
 
+  /// Returns a negative number, zero or a positive number if the first bytes of `a` sort before, with or after those of
+  /// `b`.
+  ///
+  /// - Complexity: O(bytesMax).
+  static func compare(_ a: String, _ b: String, bytesMax: Int) -> Int {
+    a.withUTF8Bytes { a in
+      b.withUTF8Bytes { b in
+        compare(
+          UnsafeRawBufferPointer(rebasing: a.prefix(bytesMax)),
+          UnsafeRawBufferPointer(rebasing: b.prefix(bytesMax)))
+      }
+    }
+  }
+
   /// Whether the eight bytes of `a`, big-endian, sort before those of `b`.
   ///
   /// - Precondition: the words differ.

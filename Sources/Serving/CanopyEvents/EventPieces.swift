@@ -30,6 +30,8 @@ extension LinePieces {
     where listening.form == .child
       && (!isReplacement || (subscribed.bytes > eventBytesMax && start.node.isBranch)):
       let children = listening.query.children(of: start.node)
+      // The lines must not keep the start, whose root is a whole version of the tree.
+      let sequence = start.sequence
       let first = isReplacement ? 1 : 0
       setHead(lines: first + children.count)
       next = { line in
@@ -38,7 +40,7 @@ extension LinePieces {
             .text {
               LinePieces.begin(number, to: &$0)
               EventLine.put(
-                .init(.root), start.sequence, isMore: !children.isEmpty, to: &$0
+                .init(.root), sequence, isMore: !children.isEmpty, to: &$0
               ) { $0.append("null") }
             }
           ]
@@ -49,13 +51,14 @@ extension LinePieces {
         let change = ChildChange(
           kind: .added, key: key, node: node, previous: index > 0 ? children[index - 1].key : nil)
         return LinePieces.parts(
-          .child(change), start.sequence, listening, isMore: index + 1 < children.count, number)
+          .child(change), sequence, listening, isMore: index + 1 < children.count, number)
       }
     case .state(let start, let listening, _):
       setHead(lines: 1)
+      let (node, sequence) = (start.node, start.sequence)
       next = { index in
         guard index == 0 else { return nil }
-        return LinePieces.parts(of: start, listening, number)
+        return LinePieces.parts(of: node, sequence, listening, number)
       }
     case .changes(let events, let listening):
       setHead(lines: events.count)
@@ -118,21 +121,21 @@ extension LinePieces {
 
   /// Returns the parts of the line with the present state.
   private static func parts(
-    of start: ListenStart, _ listening: Listening, _ number: Int64
+    of node: Node, _ sequence: Int64, _ listening: Listening, _ number: Int64
   ) -> [Part] {
     let query = listening.query
     switch listening.form {
-    case .value: return parts(.value(start.node), start.sequence, listening, isMore: false, number)
+    case .value: return parts(.value(node), sequence, listening, isMore: false, number)
     case .child:
       // In the order of the query, because later events refer to it.
-      return parts(query.part(of: start.node, isOrdered: true)) {
+      return parts(query.part(of: node, isOrdered: true)) {
         begin(number, to: &$0)
-        EventLine.put(.init(.root), start.sequence, to: &$0, $1)
+        EventLine.put(.init(.root), sequence, to: &$0, $1)
       }
     case .sync:
-      return parts(.node(query.value(of: start.node), .export)) {
+      return parts(.node(query.value(of: node), .export)) {
         begin(number, to: &$0)
-        EventLine.put(.init(.root), start.sequence, to: &$0, $1)
+        EventLine.put(.init(.root), sequence, to: &$0, $1)
       }
     }
   }

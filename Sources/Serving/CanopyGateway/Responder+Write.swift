@@ -163,13 +163,23 @@ extension Responder {
       return answer
     case .patch:
       var written = data
+      var bytes = bytes
       for (index, update) in data.updates.enumerated() where !update.value.serverValues.isEmpty {
         let place = location.path.appending(update.location)
         let (reply, _) = try await read(
           .get(place, GetOptions()), at: place, timeout: nil, as: identity)
-        if case .value(let present, _, _, _) = reply {
+        if case .value(let present, _, _, let presentBytes) = reply {
           written.updates[index].value = WriteValue(present)
+          bytes += presentBytes
         }
+        // Later writes may have made the values large.
+        guard bytes <= operations.limits.replyBytesMax else {
+          throw WireError(
+            .tooLarge,
+            "the update was made, but its values are larger than a response may be; read them one by one"
+          )
+        }
+        connection.charge(bytes)
       }
       return try shortAnswer(written, bytes: bytes, reply, request)
     default: return try shortAnswer(data, bytes: bytes, reply, request)

@@ -10,7 +10,7 @@ public enum InitialRules: Sendable {
   case open
 
   /// The text of the rules.
-  var text: String {
+  public var text: String {
     switch self {
     case .blog: BuiltInRules.text
     case .locked: InitialRules.text(allowing: false)

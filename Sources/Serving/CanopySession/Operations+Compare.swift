@@ -76,7 +76,7 @@ extension Operations {
     guard !request.takesLongToMake else {
       return makeBeside(request, context, isCheckedEarly: isCheckedEarly, then: begin)
     }
-    let write = try request.made()
+    let write = try request.made(limits)
     if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
     begin(write)
   }

@@ -55,6 +55,7 @@ extension Operations {
     if let write {
       try write.checkLeafPaths()
       try write.checkServerValues()
+      try write.checkPriorities(limits)
       try checkDerivation(write, as: identity)
     }
     let caller = identity.caller(at: now())

@@ -25,7 +25,7 @@ extension Operations {
     Task { [self] in
       do {
         let write = try await beside(context.turns) { [self] in
-          var write = try request.made()
+          var write = try request.made(limits)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
           write.addIndexes(of: engine.indexPlan, over: Operations.bytesEncodedAtOnceMax)
           write.encodeValues(over: Operations.bytesEncodedAtOnceMax)
@@ -42,9 +42,9 @@ extension Operations {
 extension TreeWrite {
   /// Returns the write of a request, for a compare-and-set the one that follows the comparison.
   ///
-  /// - Throws: `TreeError` if the tree cannot hold it, if the paths of its leaves are too long, or if a value with server
-  ///   values is too large.
-  func made() throws -> Write {
+  /// - Throws: `TreeError` if the tree cannot hold it, if paths of leaves or priorities are too long, or if a value with
+  ///   server values is too large.
+  func made(_ limits: Limits) throws -> Write {
     let write =
       switch self {
       case .set(let location, let value), .compareAndSet(let location, _, let value):
@@ -54,6 +54,7 @@ extension TreeWrite {
       }
     try write.checkLeafPaths()
     try write.checkServerValues()
+    try write.checkPriorities(limits)
     return write
   }
 

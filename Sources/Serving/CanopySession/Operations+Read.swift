@@ -319,7 +319,7 @@ extension Operations {
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queriesPerLocation": limits.queriesPerLocationMax,
       "queuedBytes": limits.queuedBytesMax,
-      "clientWrites": Limits.clientWritesMax,
+      "clientWrites": Limits.clientWritesMax, "priorityBytes": limits.priorityBytesMax,
       "disconnectWrites": limits.disconnectWritesMax, "disconnectBytes": limits.disconnectBytesMax,
       "disconnectLocations": limits.disconnectLocationsMax, "boundBytes": Limits.boundBytesMax,
       "titleCharacters": Texts.titleMax, "bodyCharacters": Texts.bodyMax,

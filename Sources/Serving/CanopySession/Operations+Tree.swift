@@ -41,7 +41,7 @@ extension Operations {
         enqueue($0, once: origin, named: name, context)
       }
     }
-    let write = try request.made()
+    let write = try request.made(limits)
     if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
     enqueue(write, once: origin, named: name, context)
   }
@@ -65,7 +65,7 @@ extension Operations {
         enqueue($0, below: path, context)
       }
     }
-    enqueue(try request.made(), below: path, context)
+    enqueue(try request.made(limits), below: path, context)
   }
 
   private func enqueue(_ write: Write, below path: Path, _ context: WriteContext) {

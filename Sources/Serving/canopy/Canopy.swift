@@ -15,6 +15,7 @@ struct Canopy: AsyncParsableCommand {
     version: version,
     subcommands: [
       Serve.self, Seed.self, Import.self, Export.self, Backup.self, Restore.self, Verify.self,
+      Repair.self,
       User.self, Rules.self,
       Namespace.self, Migrate.self, Shell.self, Console.self,
     ])

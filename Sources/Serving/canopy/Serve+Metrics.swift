@@ -72,6 +72,29 @@ extension MetricsRegistry {
     }
   }
 
+  /// Adds the numbers of the scrub.
+  func collect(from scrubber: Scrubber) {
+    collect { text in
+      let counts = scrubber.counts
+      text.add(
+        .counter, "canopy_scrub_rows_total", "Rows that the scrub has checked.", [],
+        Double(counts.rows))
+      text.add(
+        .counter, "canopy_scrub_bytes_total", "Bytes of these rows.", [], Double(counts.bytes))
+      text.add(
+        .counter, "canopy_scrub_passes_total", "Complete passes of the scrub.", [],
+        Double(counts.passes))
+      text.add(
+        .gauge, "canopy_scrub_problems",
+        "Problems that the last complete pass or the present one has found.", [],
+        Double(max(counts.problems, counts.lastProblems)))
+      guard let end = counts.lastEnd else { return }
+      text.add(
+        .gauge, "canopy_scrub_last_timestamp_seconds",
+        "The end of the last complete pass, in seconds since 1970.", [], Double(end / 1_000))
+    }
+  }
+
   /// The memory that the process occupies; nil if the system does not tell.
   private static var residentBytes: Int? {
     guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else {

@@ -22,6 +22,8 @@ extension Serve {
     let logLines: LogLines
     let store: SQLiteStore.Configuration
     let backups: Backups.Settings
+    /// The time from one scrub to the next; nil for none.
+    let scrubEvery: Duration?
     /// Without the indexes of the rules.
     let engine: Engine.Configuration
     let accounts: AccountSettings
@@ -50,7 +52,7 @@ extension Serve {
     if postgres != nil { try checkNode() }
     var settings = Settings(
       folder: folder, postgres: postgres, logger: try logger(keeping: logLines), logLines: logLines,
-      store: try store(), backups: try backups(),
+      store: try store(), backups: try backups(), scrubEvery: try scrubInterval(),
       engine: try engine(),
       accounts: try accounts(), hasher: try hasher(), identity: try identity(),
       listener: listener, gateway: try gateway(like: listener), limits: try limits(),
@@ -70,6 +72,10 @@ extension Serve {
     guard try Setting.value("backup-every", backupEvery) == nil else {
       throw ValidationError(
         "--backup-every is for data folders; with --postgres use PostgreSQL's own backup")
+    }
+    guard try Setting.value("scrub-every", scrubEvery) == nil else {
+      throw ValidationError(
+        "--scrub-every is for data folders; with --postgres use PostgreSQL's own checksums")
     }
     guard !acceptLoss else {
       throw ValidationError("--accept-loss is for data folders; leave it out with --postgres")
@@ -112,6 +118,14 @@ extension Serve {
     }
     backups.kept = try positive("backups-kept", backupsKept, default: backups.kept)
     return backups
+  }
+
+  private func scrubInterval() throws -> Duration? {
+    let every = try Setting.value("scrub-every", scrubEvery, default: 604_800)
+    guard 0...1_000_000_000 ~= every else {
+      throw ValidationError("--scrub-every must be from 0 to 1000000000")
+    }
+    return every == 0 ? nil : .seconds(every)
   }
 
   private func engine() throws -> Engine.Configuration {

@@ -95,6 +95,11 @@ struct Serve: AsyncParsableCommand {
       "The number of newest backups that are kept, of the schedule and of requests each (7).")
   var backupsKept: Int?
   @Option(
+    help:
+      "Seconds from the beginning of a check of all stored rows to that of the next; 0 for none (604800)."
+  )
+  var scrubEvery: Int64?
+  @Option(
     help: "The number of threads that serve a port (one per two cores; for HTTP one per core).")
   var threads: Int?
   @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
@@ -121,6 +126,8 @@ struct Serve: AsyncParsableCommand {
     let operations = try await operations(on: parts, settings, shared, rules, metrics, backups)
     let listeners = listeners(for: operations, settings, metrics)
     if let backups { metrics.collect(from: backups) }
+    let scrubber = shared == nil ? Scrubber(ofServerOn: settings) : nil
+    if let scrubber { metrics.collect(from: scrubber) }
     var reload: CertificateReload?
     if let certificate = settings.listener.certificate {
       reload = await CertificateReload(certificate, logger: logger)
@@ -135,6 +142,7 @@ struct Serve: AsyncParsableCommand {
         listeners,
       ] + (reload.map { [$0] } ?? [])
         + (operations.hasLease ? [LeaseService(operations: operations)] : [])
+        + (scrubber.map { [ScrubService(scrubber: $0)] } ?? [])
         + (backups.map { [BackupService(backups: $0)] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }

@@ -21,6 +21,19 @@ extension Backups {
   }
 }
 
+extension Scrubber {
+  /// Creates the scrub of a server on a data folder; nil if the settings ask for none.
+  convenience init?(ofServerOn settings: Serve.Settings) {
+    guard let every = settings.scrubEvery else { return nil }
+    let folders = NamespaceFolders(settings.folder)
+    self.init(
+      every: every,
+      namespaces: {
+        try ([.default] + folders.names()).map { ($0, folders.path(of: $0)) }
+      }, now: Composition.now, logger: settings.logger)
+  }
+}
+
 extension BackupMaker {
   /// Returns the maker of backups of a data folder with its namespaces.
   static func ofFolder(_ folder: String, isServed: Bool, pace: BackupPace) -> BackupMaker {

@@ -102,6 +102,19 @@ struct BackupService: Service {
   }
 }
 
+/// The service that reads all stored rows again and again, to find damage of the disk.
+struct ScrubService: Service {
+  let scrubber: Scrubber
+
+  func run() async {
+    await cancelWhenGracefulShutdown {
+      await scrubber.run(clock: Composition.clock)
+      // A service that ends would end the server.
+      try? await gracefulShutdown()
+    }
+  }
+}
+
 /// The service that removes expired tokens at the start and once an hour. On a server with several nodes it also resolves
 /// the sign-ups that the end of another node interrupted.
 struct TokenPurge: Service {

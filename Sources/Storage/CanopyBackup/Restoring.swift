@@ -36,7 +36,7 @@ public struct Restoring: Sendable {
 
   /// Returns the paths of the temporary folders of `run`.
   public func workFolders(beside folder: String, number: Int) -> [String] {
-    let path = Self.normalized(folder)
+    let path = NewFolder(folder).path
     return ["\(path).restoring-\(number)"] + (older == nil ? [] : ["\(path).older-\(number)"])
   }
 
@@ -53,8 +53,8 @@ public struct Restoring: Sendable {
     to folder: String, number: Int, progress: (_ done: Int, _ total: Int) -> Void,
     check: (_ folder: String, [Outcome]) async throws -> Void
   ) async throws -> [Outcome] {
-    let path = Self.normalized(folder)
-    try Self.checkIsFree(path)
+    let new = NewFolder(folder)
+    try new.checkIsFree()
     let works = workFolders(beside: folder, number: number)
     defer { for work in works { try? FileManager.default.removeItem(atPath: work) } }
     for work in works {
@@ -72,9 +72,7 @@ public struct Restoring: Sendable {
           description.time))
     }
     try await check(filling, outcomes)
-    if access(path, F_OK) == 0 { rmdir(path) }
-    guard rename(filling, path) == 0 else { throw BackupError(FileError("create", path)) }
-    try BackupMaker.synchronizeFolder(of: path)
+    try new.replace(by: filling)
     return outcomes
   }
 
@@ -105,24 +103,5 @@ public struct Restoring: Sendable {
     }
     return Outcome(
       namespace: name, sequence: sequence, isEarlier: sequence < database.sequence)
-  }
-
-  private static func normalized(_ folder: String) -> String {
-    let path = URL(fileURLWithPath: folder).standardizedFileURL.path
-    return path.utf8.count > 1 && path.utf8.last == UInt8(ascii: "/")
-      ? String(decoding: path.utf8.dropLast(), as: UTF8.self) : path
-  }
-
-  private static func checkIsFree(_ path: String) throws(BackupError) {
-    var status = stat()
-    guard lstat(path, &status) == 0 else {
-      guard errno == ENOENT else { throw BackupError(FileError("examine", path)) }
-      return
-    }
-    guard status.st_mode & S_IFMT == S_IFDIR,
-      let contents = try? FileManager.default.contentsOfDirectory(atPath: path), contents.isEmpty
-    else {
-      throw .unwritable("\(path) is not an empty folder; name a folder that is new or empty")
-    }
   }
 }

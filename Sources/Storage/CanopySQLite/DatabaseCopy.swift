@@ -102,9 +102,9 @@ extension SQLiteStore {
   }
 
   /// Copies all pages within the transaction of a connection.
-  private static func copy(
-    _ db: Database, to folder: String, _ pagesPerStep: Int,
-    _ afterStep: (DatabaseCopy.Progress) throws -> Void
+  static func copy(
+    _ db: Database, to folder: String, _ pagesPerStep: Int = 256,
+    _ afterStep: (DatabaseCopy.Progress) throws -> Void = { _ in }
   ) throws {
     precondition(db.isInsideTransaction, "the transaction keeps the pages of one moment")
     // The first statement chooses the moment.

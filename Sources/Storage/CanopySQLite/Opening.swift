@@ -298,12 +298,41 @@ struct Opening {
       }
     }
     if try !pool.read({ try Opening.isCurrent($0) }) {
+      if try pool.read({ try Schema.version($0) }) == .older { try keepOldVersion(pool) }
       try Schema.migrator.migrate(pool)
       if !isSealed { try Sealing.run(pool) { configuration.logger.info("\($0)") } }
     }
     // The files contain the tree and the password hashes, so only their owner may read them.
     for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
   }
+
+  /// Copies a database of an older version to a file beside it, with which the program that wrote it can continue. A copy
+  /// that an interrupted update to this version has made is kept.
+  ///
+  /// - Throws: `StoreError.inaccessible` if there is no room for the copy. Then nothing is changed.
+  private func keepOldVersion(_ pool: DatabasePool) throws {
+    let kept = folder + "/" + Opening.oldVersionName
+    guard access(kept, F_OK) != 0 else { return }
+    let work = folder + "/.old-version"
+    try? FileManager.default.removeItem(atPath: work)
+    defer { try? FileManager.default.removeItem(atPath: work) }
+    do {
+      try FileManager.default.createDirectory(
+        atPath: work, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+      try pool.read { try SQLiteStore.copy($0, to: work) }
+      try FileManager.default.moveItem(atPath: work + "/canopy.sqlite", toPath: kept)
+    } catch {
+      throw StoreError.inaccessible(
+        "\(folder) is of an older version of Canopy, and the copy of it that an update keeps cannot be written: make "
+          + "room on the disk, or copy the folder to a larger one (\(error))")
+    }
+    configuration.logger.notice(
+      "the folder is of an older version; a copy is kept before the update",
+      metadata: ["file": "\(Opening.oldVersionName)"])
+  }
+
+  /// The name of the copy that the update to this version keeps.
+  static let oldVersionName = "before-schema-\(Schema.migrator.migrations.count).sqlite"
 
   /// Opens the database without writing to it or its log, and without creating a file.
   ///

@@ -6,23 +6,37 @@ internal import GRDB
 internal import Logging
 internal import Synchronization
 
+/// The losses of a folder, and the times of its commits.
+public struct Losses: Sendable {
+  /// One sentence for each loss; empty if nothing is lost.
+  public var notes: [String]
+  /// The time of the newest commit that is kept, in milliseconds since 1970; nil if there is none.
+  public var keptTime: Int64?
+  /// The time of the newest commit that was stored, in milliseconds since 1970; nil if it is not known.
+  public var storedTime: Int64?
+}
+
 extension SQLiteStore {
   /// Removes damaged rows and keeps the others. Call once after opening a folder whose configuration accepts losses.
   ///
   /// Logs a warning for each loss. If there is one, the journal is emptied and continues after all sequence numbers that
   /// it had, so that no listener resumes from a lost commit. O(size).
   ///
+  /// - Returns: the losses.
   /// - Throws: `StoreError` if the rest of the file cannot be used either; then only a backup helps.
-  public func acceptLosses() async throws {
+  @discardableResult
+  public func acceptLosses() async throws -> Losses {
     let found = foundTail?.tail
     do {
       let notes = try await pool.write { try Repair(db: $0, tail: found).run() }
       for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
         tailFile.write(tail.withLock { $0 })
-        return
+        return Losses(notes: [], keptTime: found?.time, storedTime: found?.time)
       }
       var state = try await load(keeping: IndexPlan())
+      let result = Losses(
+        notes: losses + notes, keptTime: state.lastTime, storedTime: found?.time)
       // Clients have seen keys of lost commits, so these must not be generated again.
       if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
@@ -30,10 +44,31 @@ extension SQLiteStore {
         state, state.tree.root, replacing: LocationSet(),
         at: max(state.sequence, found?.sequence ?? 0, lastCommit) + 1
       ) { _ in }
+      return result
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
     } catch let error as StoreError {
       throw StoreError.beyondRepair(error)
+    }
+  }
+}
+
+extension SQLiteStore {
+  /// Copies the files of a database byte by byte, for a repair of the copy. The folder is locked meanwhile and stays as it
+  /// is.
+  ///
+  /// - Parameter copy: a folder that exists and is empty.
+  /// - Throws: `StoreError` if another process uses the folder, or a file cannot be read or written.
+  public static func copyFiles(of folder: String, to copy: String) throws(StoreError) {
+    try Opening.checkFiles(in: folder)
+    let lock = try FolderLock(folder: folder, isReading: true)
+    defer { lock.release() }
+    for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.tail"] {
+      let path = folder + "/" + name
+      guard access(path, F_OK) == 0 else { continue }
+      do { try FileManager.default.copyItem(atPath: path, toPath: copy + "/" + name) } catch {
+        throw .inaccessible("\(path) cannot be copied: \(error.localizedDescription)")
+      }
     }
   }
 }

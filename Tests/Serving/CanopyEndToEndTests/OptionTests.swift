@@ -24,6 +24,7 @@ import Testing
     ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),
     ("allow-origin", "https://a.example,http://b.example:8080", ["a.example", "https://a/", ","]),
     ("backup-every", "1000000000", ["0", "1000000001", "1h"]), ("backups-kept", "1", ["0", "x"]),
+    ("scrub-every", "0", ["-1", "1000000001", "1d"]),
     ("threads", "1", ["0", "two"]),
     ("log-level", "debug", ["loud"]),
   ]

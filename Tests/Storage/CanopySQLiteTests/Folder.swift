@@ -9,6 +9,7 @@ extension TemporaryFolder {
   var database: String { path + "/canopy.sqlite" }
 
   /// Opens the folder, runs `body`, and closes it.
+  @discardableResult
   func withStore<R>(
     _ configuration: SQLiteStore.Configuration = .init(),
     isolation: isolated (any Actor)? = #isolation, _ body: (SQLiteStore) async throws -> R

@@ -96,7 +96,8 @@ import Testing
       try await $0.number("SELECT count(*) FROM leaves WHERE checksum = 0")
     }
     #expect(unsealed == 0)
-    #expect(lines.withLock { $0 } == ["100000 rows of the data folder have received a checksum"])
+    let progress = lines.withLock { $0.filter { $0.contains("checksum") } }
+    #expect(progress == ["100000 rows of the data folder have received a checksum"])
   }
 
   @Test func `reading changes nothing, with a log and without one`() async throws {

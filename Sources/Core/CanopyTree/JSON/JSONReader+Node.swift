@@ -172,6 +172,7 @@ extension JSONReader {
     }
     let node = try readLeaf(".priority")
     if case .bool = node.value { throw error(".priority must be a number, a string or null") }
+    try node.checkPriority(bytesMax: priorityBytesMax)
     return .node(node)
   }
 

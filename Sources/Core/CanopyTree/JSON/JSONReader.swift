@@ -22,6 +22,7 @@ public struct JSONReader: ~Copyable {
   private var scratch: [UInt8] = []
 
   let stringBytesMax: Int
+  let priorityBytesMax: Int
 
   // The state of `readNode`.
   var entries: [Child] = []
@@ -36,6 +37,7 @@ public struct JSONReader: ~Copyable {
     source = nil
     owned = nil
     stringBytesMax = limits.stringBytesMax
+    priorityBytesMax = limits.priorityBytesMax
   }
 
   /// Creates a reader of a source. Uses a window of 256 KiB, and memory for one string.
@@ -44,6 +46,7 @@ public struct JSONReader: ~Copyable {
     window = UnsafeRawBufferPointer(start: nil, count: 0)
     self.source = source
     stringBytesMax = limits.stringBytesMax
+    priorityBytesMax = limits.priorityBytesMax
   }
 
   deinit {

@@ -1,0 +1,139 @@
+internal import CanopySQLite
+public import CanopyWire
+internal import Foundation
+public import Logging
+internal import Synchronization
+
+/// The scrub of a running server: reads all rows of all namespaces at a slow pace again and again, and reports damage of
+/// the disk long before a client asks for the damaged value.
+///
+/// Safe to use from any thread.
+public final class Scrubber: Sendable {
+  /// The work of this process.
+  public struct Counts: Equatable, Sendable {
+    /// The number of rows that were checked.
+    public var rows = 0
+    /// The bytes of these rows.
+    public var bytes = 0
+    /// The number of complete passes.
+    public var passes = 0
+    /// The problems of the present pass so far, or of the last one if no pass is under way.
+    public var problems = 0
+    /// The problems of the last complete pass.
+    public var lastProblems = 0
+    /// The end of the last complete pass, in milliseconds since 1970; nil if there is none.
+    public var lastEnd: Int64?
+  }
+
+  /// The bytes of rows that are read in a second.
+  static let bytesPerSecond = 1024 * 1024
+  /// The shortest pause after a step.
+  static let pauseMin = Duration.milliseconds(100)
+  /// The problems of a pass that are logged. The others are only counted.
+  static let loggedMax = 100
+  /// The number of times that a step of a busy database is tried.
+  private static let triesMax = 10
+
+  private let every: Duration
+  private let namespaces: @Sendable () throws -> [(name: NamespaceName, folder: String)]
+  private let now: @Sendable () -> Int64
+  private let logger: Logger
+  private let state = Mutex(Counts())
+
+  /// The numbers of this process.
+  public var counts: Counts { state.withLock { $0 } }
+
+  /// Creates a scrub.
+  ///
+  /// - Parameters:
+  ///   - every: the time from the beginning of a pass to that of the next one. A longer pass is followed by the next one
+  ///     at once.
+  ///   - namespaces: returns all namespaces with their folders.
+  ///   - now: the time in milliseconds since 1970.
+  public init(
+    every: Duration,
+    namespaces: @escaping @Sendable () throws -> [(name: NamespaceName, folder: String)],
+    now: @escaping @Sendable () -> Int64, logger: Logger
+  ) {
+    self.every = every
+    self.namespaces = namespaces
+    self.now = now
+    self.logger = logger
+  }
+
+  /// Makes one pass after the other until the task is cancelled. The first one begins at once.
+  public func run(clock: some Clock<Duration>) async {
+    while !Task.isCancelled {
+      let began = clock.now
+      guard (try? await pass(clock: clock)) != nil else { return }
+      let rest = max(Scrubber.pauseMin, every - began.duration(to: clock.now))
+      guard (try? await clock.sleep(for: rest)) != nil else { return }
+    }
+  }
+
+  /// Reads all rows once.
+  ///
+  /// - Throws: `CancellationError`.
+  func pass(clock: some Clock<Duration>) async throws {
+    state.withLock { $0.problems = 0 }
+    let all: [(name: NamespaceName, folder: String)]
+    do { all = try namespaces() } catch {
+      logger.error("the scrub cannot list the namespaces", metadata: ["error": "\(error)"])
+      return
+    }
+    for (name, folder) in all { try await scrub(name, folder, clock) }
+    let problems = state.withLock { counts in
+      counts.passes += 1
+      counts.lastProblems = counts.problems
+      counts.lastEnd = now()
+      return counts.problems
+    }
+    if problems == 0 { logger.info("the scrub has read all rows and found no damage") }
+  }
+
+  private func scrub(
+    _ name: NamespaceName, _ folder: String, _ clock: some Clock<Duration>
+  ) async throws {
+    var scrub: Scrub
+    do throws(StoreError) { scrub = try Scrub(folder: folder) } catch {
+      // A command may have removed the namespace.
+      guard FileManager.default.fileExists(atPath: folder) else { return }
+      return note([error.sentence], in: name)
+    }
+    defer { scrub.close() }
+    var tries = 0
+    while !scrub.isDone {
+      do {
+        let step = try await scrub.step()
+        tries = 0
+        state.withLock { counts in
+          counts.rows += step.rows
+          counts.bytes += step.bytes
+        }
+        note(step.problems, in: name)
+        let seconds = Double(step.bytes) / Double(Scrubber.bytesPerSecond)
+        try await clock.sleep(for: max(Scrubber.pauseMin, .seconds(seconds)))
+      } catch let error as CancellationError {
+        throw error
+      } catch {
+        tries += 1
+        guard tries < Scrubber.triesMax else {
+          return note(["the rows cannot be read: \(error)"], in: name)
+        }
+        try await clock.sleep(for: .seconds(1))
+      }
+    }
+  }
+
+  private func note(_ problems: [String], in name: NamespaceName) {
+    for problem in problems {
+      let count = state.withLock { counts in
+        counts.problems += 1
+        return counts.problems
+      }
+      guard count <= Scrubber.loggedMax else { continue }
+      logger.error(
+        "the scrub has found damage", metadata: ["namespace": "\(name)", "problem": "\(problem)"])
+    }
+  }
+}

@@ -1,0 +1,206 @@
+internal import CanopyRows
+internal import Foundation
+internal import GRDB
+
+/// A pass over all rows of a data folder that checks them one by one, also while a server writes to it.
+///
+/// Each step is a read transaction of its own on a connection of its own, so the write-ahead log does not have to grow
+/// while a pass goes on for hours. A step checks the checksums of the rows of the checkpoint and of accounts, sessions
+/// and on-disconnect writes, and the chain of the commits. Rows that change between two steps are checked as they are.
+/// `canopy verify` also checks sums over whole tables, indexes and the structure of the tree, which need one moment.
+public struct Scrub: Sendable {
+  /// The result of a step.
+  public struct Step: Equatable, Sendable {
+    /// The number of rows that were checked.
+    public var rows = 0
+    /// The bytes of these rows.
+    public var bytes = 0
+    /// One sentence for each problem.
+    public var problems: [String] = []
+  }
+
+  /// The rows that come next.
+  private enum Place {
+    case leaves(after: [UInt8]?)
+    case commits(after: Int64?)
+    case table(Int, after: [DatabaseValue]?)
+    case end
+
+    /// The first place after the rows of this one.
+    var next: Place {
+      switch self {
+      case .leaves: .commits(after: nil)
+      case .commits: .table(0, after: nil)
+      case .table(let index, _):
+        index + 1 < SealedTable.allCases.count ? .table(index + 1, after: nil) : .end
+      case .end: .end
+      }
+    }
+  }
+
+  private let queue: DatabaseQueue
+  private let path: String
+  private let rowsMax: Int
+  private let bytesMax: Int
+  private var place = Place.leaves(after: nil)
+
+  /// Whether all rows are checked.
+  public var isDone: Bool { if case .end = place { true } else { false } }
+
+  /// Opens a connection to the database of a folder.
+  ///
+  /// - Parameters:
+  ///   - rowsMax: the most rows in a step.
+  ///   - bytesMax: the bytes of rows after which a step ends.
+  /// - Throws: `StoreError`.
+  public init(folder: String, rowsMax: Int = 256, bytesMax: Int = 256 * 1024) throws(StoreError) {
+    path = folder + "/canopy.sqlite"
+    self.rowsMax = max(1, rowsMax)
+    self.bytesMax = max(1, bytesMax)
+    try Opening.checkFiles(in: folder)
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.scrub"
+    // A connection that cannot write does not remove the log, either, when it is closed last.
+    settings.readonly = true
+    settings.busyMode = .timeout(5)
+    do { queue = try DatabaseQueue(path: path, configuration: settings) } catch {
+      throw .opening(path, error)
+    }
+  }
+
+  /// Closes the connection.
+  public func close() {
+    try? queue.close()
+  }
+
+  /// Checks the next rows, as many as a step may have.
+  ///
+  /// Damage that SQLite itself finds ends the table in which it is, and the next step continues with the next table.
+  ///
+  /// - Throws: `CancellationError`; an error of SQLite if the database is busy. The step can be tried again.
+  public mutating func step() async throws -> Step {
+    let (place, rowsMax, bytesMax) = (place, rowsMax, bytesMax)
+    do {
+      let (step, after) = try await queue.read { db in
+        // The update of an older file computes its checksums first.
+        guard try Schema.version(db) == .current, try Meta.readUnchecked(db).isSealed else {
+          return (Step(), Place.end)
+        }
+        var walk = Walk(db: db, rowsMax: rowsMax, bytesMax: bytesMax)
+        let next = try walk.run(from: place)
+        return (walk.step, next)
+      }
+      self.place = after
+      return step
+    } catch let error as DatabaseError where error.resultCode != .SQLITE_BUSY {
+      self.place = place.next
+      return Step(problems: [StoreError.opening(path, error).sentence])
+    } catch let error as StoreError {
+      self.place = place.next
+      return Step(problems: [error.sentence])
+    }
+  }
+
+  /// The work of one step.
+  private struct Walk {
+    let db: Database
+    let rowsMax: Int
+    let bytesMax: Int
+    var step = Step()
+
+    private var isOver: Bool { step.rows >= rowsMax || step.bytes >= bytesMax }
+
+    /// Checks rows of one table. Returns the place of the next step.
+    mutating func run(from place: Place) throws -> Place {
+      switch place {
+      case .leaves(let after): try leaves(after)
+      case .commits(let after): try commits(after)
+      case .table(let index, let after): try table(index, after)
+      case .end: .end
+      }
+    }
+
+    private mutating func note(bytes: Int, _ check: () throws -> Void) throws {
+      step.rows += 1
+      step.bytes += bytes
+      do { try check() } catch let error as StoreError { step.problems.append(error.sentence) }
+    }
+
+    private mutating func leaves(_ after: [UInt8]?) throws -> Place {
+      let condition = after == nil ? "" : "WHERE path > ?1"
+      let rows = try ByteStatement(
+        db, "SELECT path, value, checksum FROM leaves \(condition) ORDER BY path")
+      return try (after ?? []).withUnsafeBytes { bytes in
+        if after != nil { try rows.bind(bytes, at: 1) }
+        defer { rows.end() }
+        while try rows.next() {
+          let (path, value) = (rows.text(0), rows.text(1))
+          try note(bytes: path.count + value.count) {
+            try LeafTable.check(path, value, rows.number(2))
+          }
+          if isOver { return .leaves(after: Array(path)) }
+        }
+        return Place.leaves(after: after).next
+      }
+    }
+
+    private mutating func commits(_ after: Int64?) throws -> Place {
+      let meta = try Meta.read(db)
+      // The retention may have removed the commit at which the last step ended.
+      var last = max(after ?? 0, meta[.base])
+      var checksum = try CommitRow.chain(db, after: last)
+      let rows = try Row.fetchCursor(
+        db.cachedStatement(
+          sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence"),
+        arguments: [last])
+      while let row = try rows.next() {
+        let sequence = row[0] as Int64? ?? 0
+        let isNext = sequence == last + 1
+        if !isNext { step.problems.append(StoreError.missing(commit: last + 1).sentence) }
+        let (expected, bytes) = try CommitRow.checksum(row, after: checksum)
+        try note(bytes: bytes) {
+          // After a gap there is nothing to compare with.
+          if isNext, expected.stored != row[4] as Int64? {
+            throw StoreError.altered("commit \(sequence), or the one before it,")
+          }
+          _ = try CommitRow.commitAndImage(row)
+        }
+        (last, checksum) = (sequence, Checksum(stored: row[4] ?? 0))
+        if isOver { return .commits(after: last) }
+      }
+      return Place.commits(after: after).next
+    }
+
+    private mutating func table(_ index: Int, _ after: [DatabaseValue]?) throws -> Place {
+      let table = SealedTable.allCases[index]
+      let keys = try db.primaryKey(table.rawValue).columns
+      let key = keys.joined(separator: ", ")
+      let places = keys.map { _ in "?" }.joined(separator: ", ")
+      let condition = after == nil ? "" : "WHERE (\(key)) > (\(places))"
+      let rows = try Row.fetchCursor(
+        db,
+        sql: """
+          SELECT \(key), checksum, \(table.columns.joined(separator: ", ")) FROM \(table.rawValue)
+          \(condition) ORDER BY \(key)
+          """,
+        arguments: StatementArguments(after ?? []))
+      while let row = try rows.next() {
+        let bytes = table.columns.reduce(0) { $0 + row.bytes($1) }
+        try note(bytes: bytes) { try table.check(row) }
+        if isOver { return .table(index, after: keys.map { row[$0] }) }
+      }
+      return Place.table(index, after: after).next
+    }
+  }
+}
+
+extension Row {
+  /// The bytes of a text or a blob, and 8 for a number.
+  fileprivate func bytes(_ column: String) -> Int {
+    switch (self[column] as DatabaseValue).storage {
+    case .string(let text): text.utf8.count
+    case .blob(let data): data.count
+    case .int64, .double, .null: 8
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import CanopyTesting
+import Foundation
+import Testing
+
+/// `canopy repair`.
+@Suite(.timeLimit(.minutes(20)), .serialized) struct RepairCommandTests {
+  private let folder: TemporaryFolder
+  private var data: String { folder.file("data") }
+  private var new: String { folder.file("new") }
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  /// Writes three values with a server, and stops it.
+  private func fill() async throws {
+    let server = try await ServerProcess(data: data)
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    for (key, value) in [("a", "first"), ("b", "needle"), ("c", "third")] {
+      try await admin.value("SET /n/\(key) \"\(value)\"")
+    }
+    #expect(try await server.terminate() == 0)
+  }
+
+  /// Alters a text wherever the database has it. Returns whether it was there.
+  private func damage() throws -> Bool {
+    let path = URL(filePath: data + "/canopy.sqlite")
+    var bytes = try Data(contentsOf: path)
+    var found = false
+    while let range = bytes.range(of: Data("needle".utf8)) {
+      bytes.replaceSubrange(range, with: Data("noodle".utf8))
+      found = true
+    }
+    try bytes.write(to: path)
+    return found
+  }
+
+  private func contents() throws -> [String: Data] {
+    var contents: [String: Data] = [:]
+    for name in try FileManager.default.contentsOfDirectory(atPath: data) where name != "lock" {
+      contents[name] = try? Data(contentsOf: URL(filePath: data + "/" + name))
+    }
+    return contents
+  }
+
+  private func export(_ path: String) async throws -> String {
+    try await Command.run(["export", "--data", new, path]).text
+  }
+
+  @Test func `a repair keeps the undamaged data in a new folder, and lists the rest with its time`()
+    async throws
+  {
+    try await fill()
+    #expect(try damage())
+    #expect(try await Command.run(["verify", "--data", data]).status == 1)
+    let before = try contents()
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.text.contains("namespace default: lost: "), "\(ending.text)")
+    let year = String(
+      Calendar(identifier: .gregorian).component(.year, from: Date(timeIntervalSinceNow: 0)))
+    #expect(
+      ending.text.contains("the newest commit that is kept is of \(year)"), "\(ending.text)")
+    #expect(try contents() == before, "the old folder is as it was")
+    let verified = try await Command.run(["verify", "--data", new])
+    #expect(verified.status == 0, "\(verified.text)")
+    #expect(try await export("/n/a") == "\"first\"\n")
+    #expect(try await export("/n/b") == "null\n")
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "new"])
+  }
+
+  @Test func `a folder without damage is kept as a whole`() async throws {
+    try await fill()
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.text.contains("namespace default: all commits are kept"), "\(ending.text)")
+    #expect(try await export("/n") == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
+  }
+
+  @Test func `rules and secrets that cannot be read open nothing`() async throws {
+    try await fill()
+    try Data("{".utf8).write(to: URL(filePath: data + "/rules.json"))
+    try Data("x".utf8).write(to: URL(filePath: data + "/identity-keys"))
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 0, "\(ending.errors)")
+    for word in ["the rules, which cannot be read", "identity-keys, which cannot be read"] {
+      #expect(ending.text.contains(word), "\(ending.text)")
+    }
+    let server = try await ServerProcess(data: new)
+    let client = try await server.connect()
+    #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a folder in use and a new folder with files are refused`() async throws {
+    let server = try await ServerProcess(data: data)
+    let used = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(used.isSentence && used.errors.contains("in use"), "\(used.errors)")
+    #expect(!FileManager.default.fileExists(atPath: new))
+    #expect(try await server.terminate() == 0)
+    try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: true)
+    try Data().write(to: URL(filePath: new + "/file"))
+    let full = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(full.isSentence && full.errors.contains("not an empty folder"), "\(full.errors)")
+  }
+}

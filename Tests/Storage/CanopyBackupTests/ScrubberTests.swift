@@ -1,0 +1,86 @@
+import CanopyEngine
+import CanopySQLite
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopyBackup
+
+/// The scrub of a running server.
+@Suite(.timeLimit(.minutes(20))) struct ScrubberTests {
+  private let server: Server
+  private let log = LineLog()
+
+  init() throws {
+    server = try Server()
+  }
+
+  private func scrubber(every: Duration = .seconds(1_000)) throws -> Scrubber {
+    let shop = try NamespaceName("shop")
+    return Scrubber(
+      every: every,
+      namespaces: { [folder = server.folder.path, shopFolder = server.shopFolder] in
+        [(.default, folder), (shop, shopFolder)]
+      }, now: { [clock = server.clock] in clock.now }, logger: log.logger)
+  }
+
+  @Test func `a pass reads the rows of all namespaces and rests after each step`() async throws {
+    try await server.withStore { store in
+      try store.append([commit(1, "a", Node(1))], after: 0)
+      let scrubber = try scrubber()
+      let clock = EagerClock()
+      try await scrubber.pass(clock: clock)
+      // One commit in each namespace.
+      #expect(scrubber.counts.rows == 2 && scrubber.counts.bytes > 0)
+      #expect(scrubber.counts.passes == 1 && scrubber.counts.lastProblems == 0)
+      #expect(scrubber.counts.lastEnd == server.clock.now)
+      #expect(clock.sleeps.allSatisfy { $0 >= Scrubber.pauseMin })
+    }
+  }
+
+  @Test func `damage is logged with its namespace, and counted`() async throws {
+    let queue = try DatabaseQueue(path: server.shopFolder + "/canopy.sqlite")
+    try await queue.write { try $0.execute(sql: "UPDATE commits SET time = 5") }
+    try queue.close()
+    let scrubber = try scrubber()
+    let clock = EagerClock()
+    try await scrubber.pass(clock: clock)
+    #expect(scrubber.counts.lastProblems == 1)
+    #expect(log.lines.contains { $0.contains("the scrub has found damage") && $0.contains("shop") })
+  }
+
+  @Test
+  func `a pass begins when its time has come, and a long one is followed by the next at once`()
+    async throws
+  {
+    for (every, rest) in [(1_000, 1_000), (0, 0)] as [(Int64, Int64)] {
+      let scrubber = try scrubber(every: .seconds(every))
+      let clock = StepClock()
+      let task = Task { await scrubber.run(clock: clock) }
+      var passed = Duration.zero
+      for count in 1... {
+        await clock.slept(count)
+        let sleep = try #require(clock.sleeps.last)
+        if scrubber.counts.passes == 1 {
+          #expect(sleep == max(Scrubber.pauseMin, .seconds(rest) - passed))
+          break
+        }
+        passed += sleep
+        clock.advance(by: sleep)
+      }
+      task.cancel()
+      await task.value
+    }
+  }
+
+  @Test func `a namespace that was removed is no damage`() async throws {
+    try FileManager.default.removeItem(atPath: server.shopFolder)
+    let scrubber = try scrubber()
+    let clock = EagerClock()
+    try await scrubber.pass(clock: clock)
+    #expect(scrubber.counts.passes == 1 && scrubber.counts.lastProblems == 0)
+  }
+}

@@ -1,0 +1,126 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+/// A pass over all rows in small steps, beside a server.
+@Suite(.timeLimit(.minutes(20))) struct ScrubTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  /// Appends ten commits, of which the checkpoint has six, and adds accounts.
+  private func fill(_ store: SQLiteStore) async throws {
+    for number in 1...10 as ClosedRange<Int64> {
+      try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      if number == 6 { try await store.checkpoint(try await store.tree().root, through: 6) }
+    }
+    for name in ["u", "v", "w"] {
+      _ = try await store.insert(
+        Account(
+          uid: name, email: name, emailNormalized: name, username: name, passwordHash: "h",
+          createdAt: 1, isDisabled: false, isPending: false))
+    }
+  }
+
+  /// Makes a pass. Returns its steps.
+  private func pass(
+    rowsMax: Int = 256, bytesMax: Int = 1 << 20, _ between: (Int) async throws -> Void = { _ in }
+  ) async throws -> [Scrub.Step] {
+    var scrub = try Scrub(folder: folder.path, rowsMax: rowsMax, bytesMax: bytesMax)
+    defer { scrub.close() }
+    var steps: [Scrub.Step] = []
+    while !scrub.isDone {
+      steps.append(try await scrub.step())
+      try await between(steps.count)
+    }
+    return steps
+  }
+
+  @Test(arguments: [1, 2, 3, 256])
+  func `a pass checks every row once, a bounded number in a step, and finds nothing in sound rows`(
+    _ rowsMax: Int
+  ) async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      let steps = try await pass(rowsMax: rowsMax)
+      #expect(steps.allSatisfy { $0.rows <= rowsMax && $0.problems.isEmpty })
+      // Six rows of the checkpoint or fewer, ten commits, three accounts.
+      let rows = try await store.pool.read { db in
+        try Int.fetchOne(
+          db,
+          sql: """
+            SELECT (SELECT count(*) FROM leaves) + (SELECT count(*) FROM commits)
+              + (SELECT count(*) FROM accounts)
+            """) ?? 0
+      }
+      #expect(rows >= 14)
+      #expect(steps.reduce(0) { $0 + $1.rows } == rows)
+    }
+  }
+
+  @Test func `a step ends when its rows have the bytes of the bound`() async throws {
+    try await folder.withStore { store in
+      let text = Node(String(repeating: "x", count: 1_000))
+      for number in 1...6 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", text)], after: number - 1)
+      }
+      let steps = try await pass(bytesMax: 2_500).filter { $0.rows > 0 }
+      // Three rows have more than 2,500 bytes, and two have fewer.
+      #expect(steps.map(\.rows) == [3, 3])
+    }
+  }
+
+  @Test(arguments: [
+    "UPDATE leaves SET value = value || ' '", "UPDATE commits SET body = '[]' WHERE sequence = 9",
+    "UPDATE commits SET time = 1 WHERE sequence = 3", "DELETE FROM commits WHERE sequence = 8",
+    "UPDATE accounts SET is_disabled = 1 WHERE uid = 'v'",
+  ])
+  func `a pass finds an altered or missing row, and checks the others`(_ sql: String) async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      let sound = try await pass(rowsMax: 2).reduce(0) { $0 + $1.rows }
+      try await store.damage(sql, isSealed: false)
+      let steps = try await pass(rowsMax: 2)
+      #expect(steps.contains { !$0.problems.isEmpty })
+      #expect(steps.reduce(0) { $0 + $1.rows } >= sound - 1)
+    }
+  }
+
+  @Test func `commits, checkpoints and removals between the steps are no damage`() async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      let steps = try await pass(rowsMax: 1) { count in
+        let number = Int64(10 + count)
+        guard count <= 40 else { return }
+        try store.append([commit(number, "n/\(number % 7)", Node(number))], after: number - 1)
+        if count % 5 == 0 {
+          try await store.checkpoint(try await store.tree().root, through: number)
+        }
+      }
+      #expect(steps.flatMap(\.problems).isEmpty)
+      #expect(steps.count > 40)
+    }
+  }
+
+  @Test func `a pass keeps no transaction open between its steps`() async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      var scrub = try Scrub(folder: folder.path, rowsMax: 1)
+      defer { scrub.close() }
+      _ = try await scrub.step()
+      // A reader would keep the log from being copied as a whole.
+      let isWhole = try await store.pool.writeWithoutTransaction { db in
+        let row = try Row.fetchOne(db, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+        return row?[0] == 0
+      }
+      #expect(isWhole)
+    }
+  }
+}
