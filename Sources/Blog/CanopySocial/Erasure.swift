@@ -8,7 +8,7 @@ public import CanopyTree
 /// comments on posts of others; the stars on posts of others; and with the last step the profile and its name. So the name
 /// stays taken while anything of the user is left. After each step, all copies and counts agree.
 ///
-/// A new account with the same uid, which only the administrator can make, loses what it adds in the meantime.
+/// A new account with the same uid, which only the administrator can make, loses the data that it adds in the meantime.
 public enum Erasure: Equatable, Sendable {
   /// The account may still exist. Nothing is removed before it is deleted.
   case account

@@ -36,7 +36,7 @@ import Testing
     return count
   }
 
-  /// Expects that nothing names ada, and that the others have kept what is theirs.
+  /// Expects that nothing names ada, and that the others have kept their profiles.
   private func expectErased(_ blog: Blog, at location: SourceLocation = #_sourceLocation) {
     for place in [
       "users/ada", "usernames/ada", "user-posts/ada", "user-comments/ada", "renames", "erasures",
@@ -156,7 +156,9 @@ import Testing
     }
   }
 
-  @Test func `other requests run between the steps, also on what is being removed`() async throws {
+  @Test func `other requests run between the steps, also on posts that will be removed`()
+    async throws
+  {
     try await Blog.with { blog in
       let others = try await blog.post("bob")
       var own: [Key] = []
@@ -178,7 +180,7 @@ import Testing
     }
   }
 
-  @Test func `what a new account with the uid adds meanwhile goes too`() async throws {
+  @Test func `a post that a new account with the uid adds meanwhile goes too`() async throws {
     try await Blog.with { blog in
       for _ in 0..<3 { _ = try await blog.post("ada") }
       try await begin(blog)

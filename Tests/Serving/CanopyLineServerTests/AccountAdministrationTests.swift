@@ -9,7 +9,7 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// The administrator's verbs that create accounts and codes, the level of the log, and the log of what was done.
+/// The administrator's verbs that create accounts and codes, the level of the log, and the log of actions.
 @Suite(.timeLimit(.minutes(20))) struct AccountAdministrationTests {
   @Test(arguments: Depth.allCases)
   func `ADDUSER creates an account with a user name`(_ depth: Depth) async throws {

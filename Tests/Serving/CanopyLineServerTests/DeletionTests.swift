@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// The deletion of accounts with and without what their users have added, and the export before it.
+/// The deletion of accounts with and without the data of their users, and the export before it.
 @Suite(.timeLimit(.minutes(20))) struct DeletionTests {
   private func withIdentity(
     _ depth: Depth, journal: FaultyJournal<InMemoryJournal> = FaultyJournal(),
@@ -76,7 +76,7 @@ import Testing
       let line = try #require(
         server.parts.log.lines.first { $0.contains("administrator has deleted an account") })
       #expect(line.contains(ada.uid) && line.contains("client") && line.contains("@ada"))
-      // What has stayed can be removed later, although the account is gone.
+      // The remaining data can be removed later, although the account is gone.
       try await client.expect(
         #"DELETEUSER @ada {"posts":true}"#, #"+{"uid":"\#(ada.uid)","erasing":true}"#)
       try await expectErased(ada, others, server)
