@@ -12,9 +12,11 @@ public import CanopyTree
 /// /removed-posts/<id>           uid of the author, for whom the id is reserved
 /// /renames/<uid>                {stage, after?}: a renaming is incomplete
 /// /deletions/<id>               true: the removal of the post's entries, such as comments, is incomplete
+/// /erasures/<uid>               {stage, after?}: the removal of everything of a user is incomplete
 /// ```
 ///
-/// `/removed-posts`, `/renames` and `/deletions` belong to the server: the built-in rules let no client read or write them.
+/// `/removed-posts`, `/renames`, `/deletions` and `/erasures` belong to the server: the built-in rules let no client read
+/// or write them.
 public enum Layout {
   static let users: Key = "users"
   static let usernames: Key = "usernames"
@@ -25,6 +27,7 @@ public enum Layout {
   static let removedPosts: Key = "removed-posts"
   static let renames: Key = "renames"
   static let deletions: Key = "deletions"
+  static let erasures: Key = "erasures"
 
   static let uid: Key = "uid"
   static let author: Key = "author"

@@ -40,9 +40,19 @@ extension Command {
       reply: "as LOGIN, with a new token; if it replaces credentials, all other tokens are revoked"
     ) { arguments throws(WireError) in .account(try Options.credentials(&arguments)) },
     Command(
-      "DELETEACCOUNT", .session, [], "after a recent login, delete your account",
+      "DELETEACCOUNT", .session, [], optional: ["options"],
+      "after a recent login, delete your account; on request with your posts, comments, stars and name",
       reply: "`null`"
-    ) { _ in .account(.deleteAccount) },
+    ) { arguments throws(WireError) in
+      .account(.deleteAccount(withPosts: try Options.withPosts(&arguments, "DELETEACCOUNT")))
+    },
+    Command(
+      "EXPORT", .session, [], optional: ["options"],
+      "everything that the server has about you, in pages",
+      reply:
+        #"`{"account":{…},"posts":[…],"comments":[…],"stars":[…],"after":…}`; only the first page has `account`, "#
+        + "and `after` is null at the end"
+    ) { arguments throws(WireError) in .account(.export(try Options.exportPage(&arguments))) },
     Command(
       "IDTOKEN", .session, [], "an identity token for the HTTP interface and other servers",
       reply: #"`{"token":…,"expires":…}`"#
@@ -104,6 +114,7 @@ extension AccountRequest {
     case .confirm: .confirm
     case .changeCredentials: .credentials
     case .deleteAccount: .deleteAccount
+    case .export: .export
     case .identityToken: .identityToken
     case .forgotPassword: .forgot
     case .resetPassword: .reset
@@ -126,6 +137,7 @@ extension Verb {
   fileprivate static let confirm = Verb("CONFIRM")
   fileprivate static let credentials = Verb("CREDENTIALS")
   fileprivate static let deleteAccount = Verb("DELETEACCOUNT")
+  fileprivate static let export = Verb("EXPORT")
   fileprivate static let identityToken = Verb("IDTOKEN")
   fileprivate static let forgot = Verb("FORGOT")
   fileprivate static let reset = Verb("RESET")

@@ -20,6 +20,12 @@ public enum AdministrationRequest: Sendable {
   case sessions(of: AccountReference, limit: Int)
   /// Ends all sessions of an account.
   case endSessions(of: AccountReference)
+  /// Creates an account.
+  case addUser(email: String, password: String, username: String)
+  /// Makes a code with which the user of an account sets a new password.
+  case makeResetCode(of: AccountReference)
+  /// Deletes an account, and on request everything that its user has added to the blog.
+  case deleteUser(AccountReference, withPosts: Bool)
   /// Lists the open connections after the one with a number.
   case clients(after: Int64, limit: Int)
   /// Describes an open connection, with at most `limit` subscriptions and on-disconnect writes.
@@ -30,6 +36,8 @@ public enum AdministrationRequest: Sendable {
   case metrics
   /// Reads the last lines of the log.
   case log(LogPage)
+  /// Sets the level of the log; nil to read it.
+  case logLevel(LogPage.Level?)
   /// Lists the namespaces.
   case namespaces
   /// Makes a pass to the console.
@@ -84,6 +92,17 @@ public struct UsersPage: Equatable, Sendable {
   public var find: String?
   /// The most accounts.
   public var limit = 50
+}
+
+/// The page of an export of a user's own data.
+public struct ExportPage: Equatable, Sendable {
+  /// The most posts, comments and stars of a page.
+  public static let limitMax = 1_000
+
+  /// The cursor of the page before; nil for the first page.
+  public var after: String?
+  /// The most posts, comments and stars.
+  public var limit = 100
 }
 
 /// The page of the log.

@@ -3,7 +3,7 @@ internal import CanopyTree
 extension Command {
   /// The verbs about the server, for its administrator.
   static let administration: [Command] =
-    data + rules + people + watch + clients + console + backup
+    data + rules + people + accounts + watch + clients + console + backup
 
   private static let data: [Command] = [
     Command(
@@ -96,6 +96,35 @@ extension Command {
     },
   ]
 
+  private static let accounts: [Command] = [
+    Command(
+      "ADDUSER", .administration, ["email", "password", "username"], "create an account",
+      reply: "as USER"
+    ) { arguments throws(WireError) in
+      .administration(
+        .addUser(
+          email: try arguments.text("email"), password: try arguments.text("password"),
+          username: try arguments.text("username")))
+    },
+    Command(
+      "RESETCODE", .administration, ["user"],
+      "make a code with which the user sets a new password by RESET, once and within an hour",
+      reply: #"`{"uid":…,"email":…,"code":…,"expires":…}`"#
+    ) { arguments throws(WireError) in
+      .administration(.makeResetCode(of: try arguments.account()))
+    },
+    Command(
+      "DELETEUSER", .administration, ["user"], optional: ["options"],
+      "delete an account and end its sessions; on request with its posts, comments, stars and name",
+      reply:
+        #"`{"uid":…,"erasing":false}`; `erasing` is true while posts and so on are being removed"#
+    ) { arguments throws(WireError) in
+      let account = try arguments.account()
+      let withPosts = try Options.withPosts(&arguments, "DELETEUSER")
+      return .administration(.deleteUser(account, withPosts: withPosts))
+    },
+  ]
+
   private static let watch: [Command] = [
     Command(
       "METRICS", .administration, [], "the numbers of the metrics",
@@ -107,6 +136,14 @@ extension Command {
       reply:
         #"`{"lines":[{"number":7,"time":…,"level":"notice","message":…,"metadata":{…}}],"last":7}`"#
     ) { arguments throws(WireError) in .administration(.log(try Options.logPage(&arguments))) },
+    Command(
+      "LOGLEVEL", .administration, [], optional: ["level"],
+      "the lowest level that is logged; with a level, set it until the server ends",
+      reply: #"`{"level":"info"}`"#
+    ) { arguments throws(WireError) in
+      guard arguments.hasNext else { return .administration(.logLevel(nil)) }
+      return .administration(.logLevel(try LogPage.Level(option: try arguments.text("level"))))
+    },
   ]
 
   private static let clients: [Command] = [
@@ -187,11 +224,15 @@ extension AdministrationRequest {
     case .setPassword: .setPassword
     case .sessions: .sessions
     case .endSessions: .endSessions
+    case .addUser: .addUser
+    case .makeResetCode: .resetCode
+    case .deleteUser: .deleteUser
     case .clients: .clients
     case .client: .client
     case .endClient: .endClient
     case .metrics: .metrics
     case .log: .log
+    case .logLevel: .logLevel
     case .namespaces: .namespaces
     case .makePass: .pass
     case .endPass: .endPass
@@ -213,11 +254,15 @@ extension Verb {
   fileprivate static let setPassword = Verb("SETPASSWORD")
   fileprivate static let sessions = Verb("SESSIONS")
   fileprivate static let endSessions = Verb("ENDSESSIONS")
+  fileprivate static let addUser = Verb("ADDUSER")
+  fileprivate static let resetCode = Verb("RESETCODE")
+  fileprivate static let deleteUser = Verb("DELETEUSER")
   fileprivate static let clients = Verb("CLIENTS")
   fileprivate static let client = Verb("CLIENT")
   fileprivate static let endClient = Verb("ENDCLIENT")
   fileprivate static let metrics = Verb("METRICS")
   fileprivate static let log = Verb("LOG")
+  fileprivate static let logLevel = Verb("LOGLEVEL")
   fileprivate static let namespaces = Verb("NAMESPACES")
   fileprivate static let pass = Verb("PASS")
   fileprivate static let endPass = Verb("ENDPASS")

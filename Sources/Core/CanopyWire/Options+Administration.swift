@@ -33,12 +33,27 @@ extension Options {
       &arguments, "LOG", ["after", "level"], &page.limit, max: LogPage.limitMax)
     page.after = try number("after", options)
     guard let name = try text("level", options) else { return page }
-    guard let level = LogPage.Level(rawValue: name) else {
-      let names = LogPage.Level.allCases.map(\.rawValue).joined(separator: ", ")
-      throw WireError(.badRequest, "level must be one of \(names)")
-    }
-    page.level = level
+    page.level = try LogPage.Level(option: name)
     return page
+  }
+
+  static func exportPage(_ arguments: inout Arguments) throws(WireError) -> ExportPage {
+    var page = ExportPage()
+    let options = try pageOptions(
+      &arguments, "EXPORT", ["after"], &page.limit, max: ExportPage.limitMax)
+    page.after = try text("after", options)
+    return page
+  }
+
+  /// Reads whether a deletion includes everything that the user has added to the blog.
+  static func withPosts(
+    _ arguments: inout Arguments, _ verb: String
+  ) throws(WireError) -> Bool {
+    guard let value = try read(&arguments, verb, allowed: ["posts"])?["posts"] else { return false }
+    guard case .leaf(let node) = value, case .bool(let withPosts) = node.value else {
+      throw WireError(.badRequest, "posts must be true or false")
+    }
+    return withPosts
   }
 
   static func clientsPage(
@@ -98,5 +113,18 @@ extension Options {
       throw WireError(.badRequest, "\(name) must be an integer from 0 on")
     }
     return number
+  }
+}
+
+extension LogPage.Level {
+  /// Creates the level with a name.
+  ///
+  /// - Throws: `WireError` if there is none.
+  init(option name: String) throws(WireError) {
+    guard let level = LogPage.Level(rawValue: name) else {
+      let names = LogPage.Level.allCases.map(\.rawValue).joined(separator: ", ")
+      throw WireError(.badRequest, "level must be one of \(names)")
+    }
+    self = level
   }
 }

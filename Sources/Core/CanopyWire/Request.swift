@@ -106,8 +106,10 @@ public enum AccountRequest: Sendable {
   case confirm(email: String, password: String)
   /// Sets the e-mail address, the password or both; nil keeps one.
   case changeCredentials(email: String?, password: String?)
-  /// Deletes the account with its sessions.
-  case deleteAccount
+  /// Deletes the account with its sessions, and on request everything that its user has added to the blog.
+  case deleteAccount(withPosts: Bool)
+  /// Reads a page of everything that the server has about the user.
+  case export(ExportPage)
   /// Issues an identity token.
   case identityToken
   /// Makes a code for a new password.

@@ -213,7 +213,9 @@ open class SessionHandler {
       finish(slot, Session.Completion(.json(.bool(true)), identity: .anonymous))
     case .administration(let request):
       let outcome = pendingOutcome(context, slot)
-      operations.begin(request, as: identity, on: client.id) { outcome.complete($0) }
+      operations.begin(request, as: identity, on: client.id, from: client.address) {
+        outcome.complete($0)
+      }
     case .connection(let request):
       if case .use = request {
         do throws(WireError) { try session.checkMayChangeNamespace() } catch {

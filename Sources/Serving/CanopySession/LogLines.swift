@@ -4,7 +4,7 @@ internal import DequeModule
 public import Logging
 internal import Synchronization
 
-/// The last lines of the log, in memory, for the administrator.
+/// The last lines of the log, in memory, for the administrator, and the level of the log.
 ///
 /// The number of lines and the length of each are bounded. Values with the names of secrets are left out: the
 /// administrator finds them in the log itself. Safe to use from any thread.
@@ -35,6 +35,8 @@ public final class LogLines: Sendable {
   static let secretNames: Set = ["code", "token", "password"]
   static let hidden = "(hidden)"
 
+  /// The lowest level of the lines, also for the handlers after this one.
+  public let level = LogLevel()
   private let state = Mutex(State())
   private let now: @Sendable () -> Int64
 
@@ -47,7 +49,7 @@ public final class LogLines: Sendable {
 
   /// Returns a handler that keeps each line and passes it on to another handler.
   public func handler(before next: any LogHandler) -> any LogHandler {
-    MultiplexLogHandler([Keeper(lines: self), next])
+    LeveledHandler(level, before: MultiplexLogHandler([Keeper(lines: self), next]))
   }
 
   /// Keeps a line, and drops the oldest one if there are too many. O(bytes kept).
@@ -92,7 +94,8 @@ public final class LogLines: Sendable {
   private struct Keeper: LogHandler {
     let lines: LogLines
     var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.info
+    /// The handler before decides.
+    var logLevel = Logger.Level.trace
 
     init(lines: LogLines) {
       self.lines = lines

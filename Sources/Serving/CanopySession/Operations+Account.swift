@@ -55,7 +55,7 @@ extension Operations {
     case .changePassword(let current, let new):
       return try await changePassword(from: current, to: new, as: identity, at: address, keeper)
     case .account, .signUpAnonymously, .logInCustom, .issueCustomToken, .confirm,
-      .changeCredentials, .deleteAccount, .identityToken, .forgotPassword, .resetPassword,
+      .changeCredentials, .deleteAccount, .export, .identityToken, .forgotPassword, .resetPassword,
       .verifyEmail:
       return try await credentials(request, as: identity, from: RemoteNetwork(address), keeper)
     }
@@ -130,16 +130,21 @@ extension Operations {
     try Texts.checkUsername(username)
     return try await openSession {
       try await accounts.signUp(
-        email: email, password: password, username: username, from: RemoteNetwork(address)
-      ) { [engine] uid in
-        do {
-          _ = try await engine.transact { try Users.claim(username, for: Key(uid), in: &$0) }
-        } catch SocialError.conflict {
-          // The same answer as for an address that is taken: see `AccountError.taken`.
-          throw AccountError.taken
-        } catch EngineError.outcomeUnknown {
-          throw UncertainClaim(EngineError.outcomeUnknown)
-        }
+        email: email, password: password, username: username, from: RemoteNetwork(address),
+        claim: claim(of: username))
+    }
+  }
+
+  /// Returns the closure that creates the profile of a new account.
+  func claim(of username: String) -> AccountService.Claim {
+    { [engine = (home ?? self).engine] uid in
+      do {
+        _ = try await engine.transact { try Users.claim(username, for: Key(uid), in: &$0) }
+      } catch SocialError.conflict {
+        // The same answer as for an address that is taken: see `AccountError.taken`.
+        throw AccountError.taken
+      } catch EngineError.outcomeUnknown {
+        throw UncertainClaim(EngineError.outcomeUnknown)
       }
     }
   }

@@ -5,18 +5,26 @@ internal import CanopyRules
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
+internal import Logging
 
 /// Requests of the administrator about the server.
 extension Operations {
   /// Carries out a request of the administrator.
   ///
-  /// - Parameter client: the number of the connection of the request; nil for one without a number.
+  /// - Parameters:
+  ///   - client: the number of the connection of the request; nil for one without a number.
+  ///   - address: the remote address of the connection, for the log.
   public func administration(
-    _ request: AdministrationRequest, as identity: Identity, on client: Int64? = nil
+    _ request: AdministrationRequest, as identity: Identity, on client: Int64? = nil,
+    from address: String = ""
   ) async -> Session.Completion {
     do {
       try requireAdministrator(identity)
-      return Session.Completion(try await perform(request, on: client))
+      let reply = try await perform(request, on: client)
+      if let (action, metadata) = AdministratorAction.line(of: request, reply) {
+        log(action, metadata, client, address)
+      }
+      return Session.Completion(reply)
     } catch {
       return Session.Completion(storeError(error))
     }
@@ -37,11 +45,17 @@ extension Operations {
       try await change(reference) { try await accounts.setPassword(new, .uid($0)) }
     case .sessions(let reference, let limit): try await storedSessions(of: reference, limit: limit)
     case .endSessions(let reference): try await endSessions(of: reference)
+    case .addUser(let email, let password, let username):
+      try await addUser(email: email, password: password, username: username)
+    case .makeResetCode(let reference): try await makeResetCode(of: reference)
+    case .deleteUser(let reference, let withPosts):
+      try await deleteUser(reference, withPosts: withPosts)
     case .clients(let after, let limit): try await clients(after: after, limit: limit, for: client)
     case .client(let id, let limit): try await describe(id, listMax: limit, for: client)
     case .endClient(let id): try await end(id, for: client)
     case .metrics: .json(["time": .number(now()), "metrics": ReplyJSON(metrics.current)])
     case .log(let page): try log(page)
+    case .logLevel(let level): logLevel(level)
     case .namespaces: try await listNamespaces()
     case .makePass: .json(ReplyJSON(passes.make()))
     case .endPass(let token): .json(.bool(passes.end(token)))
@@ -68,6 +82,19 @@ extension Operations {
       )
     }
     return backups
+  }
+
+  /// Sets the level of the log, if there is one, and returns the level.
+  private func logLevel(_ level: LogPage.Level?) -> Reply {
+    if let level = level.flatMap({ Logger.Level(rawValue: $0.rawValue) }) {
+      // Written at the level before or after, whichever shows it.
+      let before = logLines.level.current
+      logLines.level.set(min(level, before))
+      logger.notice(
+        "the level of the log is changed", metadata: ["from": "\(before)", "to": "\(level)"])
+      logLines.level.set(level)
+    }
+    return .json(["level": .text(logLines.level.current.rawValue)])
   }
 
   private func log(_ page: LogPage) throws(WireError) -> Reply {

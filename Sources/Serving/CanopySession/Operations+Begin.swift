@@ -21,12 +21,16 @@ extension Operations {
 
   /// Begins a request of the administrator.
   ///
-  /// - Parameter client: the number of its connection; nil for one without a number.
+  /// - Parameters:
+  ///   - client: the number of its connection; nil for one without a number.
+  ///   - address: the remote address of its connection, for the log.
   public func begin(
     _ request: AdministrationRequest, as identity: Identity, on client: Int64? = nil,
-    _ completion: @escaping OutcomeHandler
+    from address: String = "", _ completion: @escaping OutcomeHandler
   ) {
-    Task { completion(await administration(request, as: identity, on: client)) }
+    Task {
+      completion(await administration(request, as: identity, on: client, from: address))
+    }
   }
 
   /// Begins a request about the connection.
@@ -59,7 +63,7 @@ extension AccountRequest {
     switch self {
     case .changePassword, .changeCredentials, .resetPassword, .deleteAccount, .logOut: false
     case .signUp, .signUpAnonymously, .logIn, .logInCustom, .issueCustomToken, .authenticate,
-      .redeemPass, .confirm, .account, .identityToken, .forgotPassword, .verifyEmail:
+      .redeemPass, .confirm, .account, .export, .identityToken, .forgotPassword, .verifyEmail:
       true
     }
   }

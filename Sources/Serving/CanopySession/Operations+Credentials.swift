@@ -4,6 +4,7 @@ internal import CanopyIdentity
 internal import CanopySocial
 internal import CanopyTree
 internal import CanopyWire
+internal import Logging
 
 /// Requests about an account and its credentials, besides sign-up, login and the change of a known password.
 extension Operations {
@@ -32,6 +33,7 @@ extension Operations {
       try requireAdministrator(identity)
       let service = try requiredService()
       let token = try await service.makeCustomToken(uid: uid, claims: claims)
+      logger.notice("the administrator has made a custom token", metadata: ["uid": "\(uid)"])
       return Session.Completion(.json(["token": .text(token)]))
     case .confirm(let email, let password):
       let uid = try user(identity)
@@ -42,7 +44,9 @@ extension Operations {
       }
     case .changeCredentials(let email, let password):
       return try await changeCredentials(email, password, as: identity, from: network, keeper)
-    case .deleteAccount: return try await deleteAccount(of: identity)
+    case .deleteAccount(let withPosts):
+      return try await deleteAccount(of: identity, withPosts: withPosts)
+    case .export(let page): return try await export(page, as: identity)
     case .identityToken:
       _ = try user(identity)
       let (text, end) = try await requiredService()
@@ -113,11 +117,14 @@ extension Operations {
     }
   }
 
-  private func deleteAccount(of identity: Identity) async throws -> Session.Completion {
+  private func deleteAccount(
+    of identity: Identity, withPosts: Bool
+  ) async throws -> Session.Completion {
     let uid = try user(identity)
     _ = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
-    try await revokingIfUncertain { try await accounts.deleteAccount(uid: uid.text) }
-    await reauthorize(sessions.revokeAll(uid))
+    try await deleteAccount(uid, withPosts: withPosts)
+    logger.notice(
+      "a user has deleted the own account", metadata: ["uid": "\(uid)", "posts": "\(withPosts)"])
     return Session.Completion(.null, identity: .anonymous)
   }
 

@@ -75,6 +75,36 @@ extension Operations {
     return .json(description(of: try await accounts.account(.uid(uid))))
   }
 
+  /// Creates an account with a profile.
+  func addUser(email: String, password: String, username: String) async throws -> Reply {
+    try Texts.checkUsername(username)
+    let account = try await accounts.createAccount(
+      email: email, password: password, username: username, claim: claim(of: username))
+    return .json(description(of: account))
+  }
+
+  /// Makes a code with which the user sets a new password.
+  ///
+  /// - Throws: `AccountError.disabled`, because such a user cannot log in with the password; `WireError` for an account
+  ///   without an address, whose user cannot either.
+  func makeResetCode(of reference: AccountReference) async throws -> Reply {
+    let account = try await account(reference)
+    guard !account.isDisabled else { throw AccountError.disabled }
+    guard !account.email.isEmpty else {
+      throw WireError(
+        .invalidData, reason: .missingEmail,
+        "the account has no e-mail address, so that its user cannot log in with a password")
+    }
+    let code = try await accounts.issueCode(
+      for: account.email, .resetPassword, from: nil, isBounded: false)
+    // The account has changed in this moment, or its sign-up has not finished.
+    guard let code else { throw AccountError.notFound }
+    return .json([
+      "uid": .text(account.uid), "email": .text(code.record.email), "code": .text(code.text),
+      "expires": .number(code.record.expiresAt),
+    ])
+  }
+
   /// Ends all sessions of an account.
   func endSessions(of reference: AccountReference) async throws -> Reply {
     try await change(reference) { uid in

@@ -137,7 +137,10 @@ public final class Operations: Sendable {
     textWork = TurnQueue(width: 1)
     eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
-    unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
+    unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger) { uid in
+      do { try await accounts.deleteAccount(uid: uid.text) } catch AccountError.notFound {}
+      await Operations.reauthorize(sessions.revokeAll(uid), in: [engine] + namespaces.engines)
+    }
     accounts.add(
       AccountObserver { uid in
         marks?.add(uid)
@@ -181,7 +184,10 @@ public final class Operations: Sendable {
     textWork = home.textWork
     eventWork = home.eventWork
     shortWork = home.shortWork
-    unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, rules: parts.rules, logger: logger)
+    // Only the default namespace has users.
+    unfinishedWork = UnfinishedWorkRunner(
+      engine: parts.engine, rules: parts.rules, logger: logger
+    ) { _ in }
     accountMarks = nil
     if engine.isShared { _ = engine.takeMarks { [weak self] in self?.take($0) } }
   }

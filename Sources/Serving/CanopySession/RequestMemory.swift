@@ -50,6 +50,8 @@ extension Request {
       .administration(.setRules), .administration(.checkRules), .administration(.users),
       .administration(.user), .administration(.setDisabled), .administration(.setPassword),
       .administration(.sessions), .administration(.endSessions), .administration(.clients),
+      .administration(.addUser), .administration(.makeResetCode), .administration(.deleteUser),
+      .administration(.logLevel),
       .administration(.client), .administration(.endClient), .administration(.metrics),
       .administration(.log), .administration(.namespaces), .administration(.makePass),
       .administration(.endPass), .administration(.makeBackup), .administration(.listBackups),

@@ -79,6 +79,9 @@ public final class RulesKeeper: Sendable {
   /// The indexes that the rules in force declare.
   public var indexPlan: IndexPlan { current.rules.indexPlan }
 
+  /// Whether the built-in rules of the blog are in force.
+  public var isAboutBlog: Bool { current.isAboutBlog }
+
   /// The rules in force.
   var current: Version { state.withLock { $0 } }
 

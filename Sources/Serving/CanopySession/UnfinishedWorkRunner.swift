@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopySocial
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 
@@ -10,13 +11,19 @@ internal import Logging
 public final class UnfinishedWorkRunner: Sendable {
   private let engine: Engine
   private let rules: RulesKeeper
+  private let deleteAccount: @Sendable (_ uid: Key) async throws -> Void
   private let logger: Logger
   private let signals: AsyncStream<Void>
   private let signal: AsyncStream<Void>.Continuation
 
-  init(engine: Engine, rules: RulesKeeper, logger: Logger) {
+  /// - Parameter deleteAccount: deletes an account if it exists, before everything of its user is removed.
+  init(
+    engine: Engine, rules: RulesKeeper, logger: Logger,
+    deleteAccount: @escaping @Sendable (_ uid: Key) async throws -> Void
+  ) {
     self.engine = engine
     self.rules = rules
+    self.deleteAccount = deleteAccount
     self.logger = logger
     (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     signal.yield()
@@ -31,18 +38,26 @@ public final class UnfinishedWorkRunner: Sendable {
         UnfinishedWork.exists(in: engine.root)
       {
         do {
+          let deleted = UnfinishedWork.accountToDelete(in: engine.root)
+          if let deleted { try await deleteAccount(deleted) }
+          let erased = UnfinishedWork.erasedUser(in: engine.root)
           // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
           let hasWritten = try await engine.transact { [rules] proposal in
             guard rules.current.isAboutBlog else { return Decision(nil, false) }
-            let write = try UnfinishedWork.step(in: &proposal).write
+            let write = try UnfinishedWork.step(in: &proposal, withoutAccount: deleted).write
             return Decision(write, write != nil)
           }.result
-          if !hasWritten { break }
+          // The step waits for another account if its deletion was requested in this moment.
+          if !hasWritten, UnfinishedWork.accountToDelete(in: engine.root) == deleted { break }
+          if let erased, UnfinishedWork.erasedUser(in: engine.root) != erased {
+            logger.notice(
+              "everything that a deleted user had added is removed", metadata: ["uid": "\(erased)"])
+          }
         } catch EngineError.stopped {
           return
         } catch {
           logger.error(
-            "a step of a renaming or removal failed; it is tried again",
+            "a step of a renaming, removal or deletion failed; it is tried again",
             metadata: ["error": "\(error)"])
           do { try await clock.sleep(for: .seconds(1)) } catch { return }
         }

@@ -84,11 +84,10 @@ extension Serve {
 
   /// - Parameter lines: keeps the last lines.
   private func logger(keeping lines: LogLines) throws -> Logger {
-    var logger = Logger(label: "canopy") {
+    lines.level.set(try Setting.value("log-level", logLevel, default: .info))
+    return Logger(label: "canopy") {
       lines.handler(before: StreamLogHandler.standardError(label: $0))
     }
-    logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
-    return logger
   }
 
   private func store() throws -> SQLiteStore.Configuration {

@@ -1,29 +1,55 @@
 import ArgumentParser
 import CanopyAccounts
-import CanopyEngine
-import CanopySocial
+import CanopySQLite
 import CanopyTree
 import Foundation
 import Logging
 
 struct User: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Manage accounts in a data folder that no server is using.",
-    subcommands: [Add.self, List.self, Disable.self, Enable.self, SetPassword.self])
+    abstract: "Manage accounts in a data folder, also while a server runs.",
+    discussion: """
+      If a server uses the folder, the server carries out the command, and ends sessions and connections at once. \
+      ACCOUNT is an e-mail address, a user name as @name, or a uid.
+      """,
+    subcommands: [
+      Add.self, List.self, Disable.self, Enable.self, SetPassword.self, ResetCode.self,
+      EndSessions.self, Delete.self,
+    ])
 
-  /// Opens the folder for one operation.
+  /// Carries out an operation in a folder, or has the server that uses the folder carry it out.
   ///
-  /// - Parameter creates: whether to create a missing folder.
-  static func with<R: Sendable>(
-    _ folder: FolderOption, creates: Bool = false,
-    _ body: @escaping @Sendable (Composition) async throws -> R
+  /// - Parameters:
+  ///   - creates: whether to create a missing folder.
+  ///   - inFolder: the operation on the open folder.
+  ///   - onServer: the same by requests to the server, as its administrator.
+  static func perform<R: Sendable>(
+    _ option: FolderOption, creates: Bool = false,
+    inFolder: @escaping @Sendable (UserFolder) async throws -> R,
+    onServer: @Sendable (inout AdministratorConnection) async throws -> R
   ) async throws -> R {
     try await Failure.explaining {
-      let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
-      return try await Composition(
-        folder: try creates ? folder.folder() : folder.existingFolder(), logger: logger
-      ).use(body)
+      let folder = try option.folder()
+      // The folder of a node has no data: they are in PostgreSQL.
+      if access(folder + "/" + NodeFolder.nameFile, F_OK) == 0 {
+        return try await AdministratorConnection.logIn(to: folder, onServer)
+      }
+      if !creates { _ = try option.existingFolder() }
+      let parts: Composition
+      do {
+        let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
+        parts = try await Composition(folder: folder, logger: logger)
+      } catch StoreError.inUse {
+        return try await AdministratorConnection.logIn(to: folder, onServer)
+      }
+      return try await parts.use { try await inFolder(UserFolder(folder: folder, parts: $0)) }
     }
+  }
+
+  /// The arguments of a command about one account.
+  struct Target: ParsableArguments {
+    @OptionGroup var folder: FolderOption
+    @Argument(help: "The e-mail address, the user name as @name, or the uid.") var account: String
   }
 
   struct Add: AsyncParsableCommand {
@@ -38,15 +64,12 @@ struct User: AsyncParsableCommand {
     func run() async throws {
       let password = try Password.read()
       let (email, username) = (email, username)
-      let uid = try await User.with(folder, creates: true) { parts in
-        try await parts.accounts.createAccount(
-          email: email, password: password, username: username
-        ) { uid in
-          try Texts.checkUsername(username)
-          _ = try await parts.engine.transact {
-            try Users.claim(username, for: Key(uid), in: &$0)
-          }
-        }.uid
+      let uid = try await User.perform(folder, creates: true) { folder in
+        try await folder.add(email: email, password: password, username: username)
+      } onServer: { connection in
+        let reply = try await connection.success(
+          "ADDUSER \(Line.quoted(email)) \(Line.quoted(password)) \(Line.quoted(username))")
+        return try reply.requiredText("uid")
       }
       try Output.line(uid)
     }
@@ -58,20 +81,22 @@ struct User: AsyncParsableCommand {
     @OptionGroup var folder: FolderOption
 
     func run() async throws {
-      try await User.with(folder) { parts in
-        var after: String?
+      try await User.perform(folder) { folder in
+        try await folder.list { try Output.line($0) }
+      } onServer: { connection in
+        var options = ""
         while true {
-          let accounts = try await parts.accounts.accounts(after: after, limit: 1000)
-          guard let last = accounts.last else { return }
-          after = last.emailNormalized
-          for account in accounts {
-            let name = (try? Key(account.uid)).flatMap {
-              Users.username(of: $0, in: parts.engine.root)
-            }
-            let state =
-              account.isPending ? "pending" : account.isDisabled ? "disabled" : "active"
-            try Output.line("\(account.uid)\t\(account.email)\t\(name ?? "-")\t\(state)")
+          let page = try await connection.success("USERS {\"limit\":100\(options)}")
+          for user in page["users"]?.elements ?? [] {
+            try Output.line(
+              UserFolder.line(
+                uid: try user.requiredText("uid"), email: try user.requiredText("email"),
+                username: try user.requiredText("username"),
+                isPending: user["pending"] == .leaf(true),
+                isDisabled: user["disabled"] == .leaf(true)))
           }
+          guard let after = page["after"]?.string else { return }
+          options = ",\"after\":\(Line.quoted(after))"
         }
       }
     }
@@ -80,23 +105,33 @@ struct User: AsyncParsableCommand {
   struct Disable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Disable an account and revoke its tokens.")
-    @OptionGroup var folder: FolderOption
-    @Argument(help: "The e-mail address or the uid.") var account: String
+    @OptionGroup var target: Target
 
     func run() async throws {
-      let selector = AccountSelector(account)
-      try await User.with(folder) { try await $0.accounts.setDisabled(true, selector) }
+      try await User.change(target, "DISABLE") {
+        try await $0.parts.accounts.setDisabled(true, $1)
+      }
     }
   }
 
   struct Enable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Enable a disabled account.")
-    @OptionGroup var folder: FolderOption
-    @Argument(help: "The e-mail address or the uid.") var account: String
+    @OptionGroup var target: Target
 
     func run() async throws {
-      let selector = AccountSelector(account)
-      try await User.with(folder) { try await $0.accounts.setDisabled(false, selector) }
+      try await User.change(target, "ENABLE") {
+        try await $0.parts.accounts.setDisabled(false, $1)
+      }
+    }
+  }
+
+  struct EndSessions: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Revoke all tokens of an account, so that its user must log in again.")
+    @OptionGroup var target: Target
+
+    func run() async throws {
+      try await User.change(target, "ENDSESSIONS") { try await $0.endSessions($1) }
     }
   }
 
@@ -105,74 +140,56 @@ struct User: AsyncParsableCommand {
       abstract: "Set the password of an account and revoke its tokens.",
       discussion:
         "The command asks for the password on a terminal; otherwise it reads it from stdin.")
-    @OptionGroup var folder: FolderOption
-    @Argument(help: "The e-mail address or the uid.") var account: String
+    @OptionGroup var target: Target
 
     func run() async throws {
       let password = try Password.read()
-      let selector = AccountSelector(account)
-      try await User.with(folder) { try await $0.accounts.setPassword(password, selector) }
-    }
-  }
-}
-
-extension AccountSelector {
-  fileprivate init(_ text: String) {
-    self = text.utf8.contains(UInt8(ascii: "@")) ? .email(text) : .uid(text)
-  }
-}
-
-/// The input of a password. A password is never an argument: other users of the machine could see it.
-private enum Password {
-  /// Asks on a terminal without echo, or reads the first line of stdin.
-  static func read() throws -> String {
-    guard isatty(0) == 1 else {
-      guard let line = try readFirstLine() else {
-        throw Failure("stdin has no password; write it on the first line")
-      }
-      return line
-    }
-    try? FileHandle.standardError.write(contentsOf: Data("Password: ".utf8))
-    var settings = termios()
-    tcgetattr(0, &settings)
-    let before = settings
-    settings.c_lflag &= ~tcflag_t(ECHO)
-    tcsetattr(0, TCSANOW, &settings)
-    defer {
-      var restored = before
-      tcsetattr(0, TCSANOW, &restored)
-      try? FileHandle.standardError.write(contentsOf: Data("\n".utf8))
-    }
-    guard let line = try readFirstLine() else { throw Failure("no password was typed") }
-    return line
-  }
-
-  /// The most bytes that are read. A password may have fewer.
-  private static let lineBytesMax = 64 * 1024
-
-  /// Reads the first line of stdin without its end; nil if the input is empty.
-  ///
-  /// `readLine` would replace bytes that are not UTF-8, and with them the password.
-  ///
-  /// - Throws: `Failure` if the line is not UTF-8 or too long.
-  private static func readFirstLine() throws -> String? {
-    var bytes: [UInt8] = []
-    var byte: UInt8 = 0
-    var hasInput = false
-    while Foundation.read(0, &byte, 1) == 1 {
-      hasInput = true
-      if byte == UInt8(ascii: "\n") { break }
-      bytes.append(byte)
-      guard bytes.count <= lineBytesMax else {
-        throw Failure("the password is too long; write it on the first line")
+      try await User.change(target, "SETPASSWORD", " " + Line.quoted(password)) {
+        try await $0.parts.accounts.setPassword(password, $1)
       }
     }
-    guard hasInput else { return nil }
-    if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
-    let text = String(decoding: bytes, as: UTF8.self)
-    guard text.utf8.elementsEqual(bytes) else {
-      throw Failure("the password is not UTF-8; check the encoding of the terminal or of the file")
+  }
+
+  struct ResetCode: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Print a code with which the user of an account sets a new password.",
+      discussion: """
+        The code works once, and for an hour: with RESET, or with the request resetPassword over HTTP. It lets anyone \
+        set the password, so give it to the user only.
+        """)
+    @OptionGroup var target: Target
+
+    func run() async throws {
+      let account = target.account
+      let code = try await User.perform(target.folder) { folder in
+        try await folder.makeResetCode(of: try folder.selector(account))
+      } onServer: { connection in
+        try await connection.success("RESETCODE \(Line.quoted(account))").requiredText("code")
+      }
+      try Output.line(code)
     }
-    return text
+  }
+
+  struct Delete: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Delete an account and revoke its tokens.",
+      discussion: """
+        Without --posts everything that the user has added to the blog stays, and so does the user name, so that no \
+        other user can take it. A running server removes it in steps after the command has ended, and after a restart.
+        """)
+    @OptionGroup var target: Target
+    @Flag(help: "Also remove the posts, comments, stars, profile and user name.") var posts = false
+
+    func run() async throws {
+      let (account, posts) = (target.account, posts)
+      let uid = try await User.perform(target.folder) { folder in
+        try await folder.delete(account, withPosts: posts)
+      } onServer: { connection in
+        try await connection.success(
+          "DELETEUSER \(Line.quoted(account)) {\"posts\":\(posts)}"
+        ).requiredText("uid")
+      }
+      try Output.line(uid)
+    }
   }
 }

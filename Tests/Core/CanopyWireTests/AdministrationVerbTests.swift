@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct AdministrationVerbTests {
   @Test(arguments: [
     ("KEYS /a", 1_000), ("USERS", 100), ("SESSIONS @ada", 100), ("LOG", 1_000),
-    ("CLIENTS", 1_000), ("CLIENT 3", 1_000),
+    ("CLIENTS", 1_000), ("CLIENT 3", 1_000), ("EXPORT", 1_000),
   ])
   func `a limit is from 1 to the bound of the verb`(_ verb: String, _ max: Int) {
     for limit in [1, max] {
@@ -22,6 +22,9 @@ import Testing
       "KEYS /a {\"after\":1}", "KEYS /a {\"after\":\"\"}", "KEYS /a {\"after\":\"b/c\"}",
       "USERS {\"after\":1}", "USERS {\"find\":\"\"}", "USERS {\"find\":\"a\",\"after\":\"b\"}",
       "LOG {\"after\":-1}", "LOG {\"level\":\"loud\"}", "LOG {\"level\":1}",
+      "LOGLEVEL loud", "LOGLEVEL \"\"", "EXPORT {\"after\":1}", "DELETEUSER @ada {\"posts\":1}",
+      "DELETEUSER @ada {\"post\":true}", "DELETEUSER @ada yes",
+      "DELETEACCOUNT {\"posts\":\"true\"}",
       "CLIENTS {\"after\":\"1\"}", "CLIENT x", "ENDCLIENT 1.5", "CLIENT 9223372036854775808",
     ] {
       #expect(refusal(line)?.code == .badRequest, "\(line)")

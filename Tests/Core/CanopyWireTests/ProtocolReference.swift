@@ -29,12 +29,14 @@ enum ProtocolReference {
       "a text | Only accounts whose user name or e-mail address begins with it. Excludes `after`.",
     "level": "`trace` to `critical` | Only lines of at least this level.",
     "limit":
-      "1 to 100; for `KEYS`, `LOG`, `CLIENTS` and `CLIENT` to 1,000 | The number of entries. The default is 20; for the "
-      + "administrator's verbs 100, for `USERS` 50.",
+      "1 to 100; for `KEYS`, `LOG`, `CLIENTS`, `CLIENT` and `EXPORT` to 1,000 | The number of entries. The default is "
+      + "20; for `EXPORT` and the administrator's verbs 100, for `USERS` 50.",
     "limitToFirst": "1 or more | The first children of the order. Excludes `limitToLast`.",
     "limitToLast": "1 or more | The last children of the order. Excludes `limitToFirst`.",
     "orderBy":
       "`$key`, `$value`, `$priority` or a child path | The order. The default is `$priority`.",
+    "posts":
+      "`true` or `false` | Also removes everything that the user has added to the blog, in steps. The default is `false`.",
     "shallow": "`true` or `false` | Writes `true` in place of each branch. No other option.",
     "since": "a `seq` of an event | Resumes: sends only changes since this commit.",
     "startAfter": "value or `[value,key]` | Children after this bound.",

@@ -87,7 +87,8 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample(
       "CREDENTIALS {\"email\":…,\"password\":…}",
       ["{\"email\":\"ada@example.org\",\"password\":\"engine of 1843\"}"]),
-    Sample("DELETEACCOUNT"),
+    Sample("DELETEACCOUNT [options]", optional: ["{\"posts\":true}"]),
+    Sample("EXPORT [options]", optional: ["{\"after\":\"posts:\(id)\",\"limit\":1000}"]),
     Sample("IDTOKEN"),
     Sample("FORGOT email", ["ada@example.org"]),
     Sample("RESET code [new]", ["0123456789"], optional: ["\"engine of 1843\""]),
@@ -151,8 +152,13 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("SETPASSWORD user new", ["@ada", "\"engine of 1843\""]),
     Sample("SESSIONS user [options]", ["@ada"], optional: ["{\"limit\":1}"]),
     Sample("ENDSESSIONS user", ["@ada"]),
+    Sample(
+      "ADDUSER email password username", ["ada@example.org", "\"engine of 1843\"", "ada"]),
+    Sample("RESETCODE user", ["@ada"]),
+    Sample("DELETEUSER user [options]", ["@ada"], optional: ["{\"posts\":true}"]),
     Sample("METRICS"),
     Sample("LOG [options]", optional: ["{\"after\":0,\"level\":\"warning\",\"limit\":1000}"]),
+    Sample("LOGLEVEL [level]", optional: ["debug"]),
     Sample("CLIENTS [options]", optional: ["{\"after\":17,\"limit\":1000}"]),
     Sample("CLIENT id [options]", ["17"], optional: ["{\"limit\":1000}"]),
     Sample("ENDCLIENT id", ["17"]),

@@ -166,7 +166,7 @@ import Testing
   @Test func `a folder has one server`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)
-    for arguments in [["serve", "--port", "0"], ["verify"], ["export"], ["user", "list"]] {
+    for arguments in [["serve", "--port", "0"], ["verify"], ["export"]] {
       let second = try await Command.run(arguments + ["--data", folder.path])
       #expect(second.isSentence, "\(second.errors)")
       #expect(second.errors.contains("in use by process \(server.pid)"))

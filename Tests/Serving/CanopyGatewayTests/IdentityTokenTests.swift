@@ -124,6 +124,43 @@ import Testing
     }
   }
 
+  @Test(arguments: ["disabled", "deleted"])
+  func `an account that the administrator ends loses its streams, tokens and WebSockets at once`(
+    _ end: String
+  ) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let user = try await Self.signUp(client)
+        try await server.connect { stream in
+          try await stream.begin("GET", "/open/a.json?auth=\(user.idToken)", Self.accept)
+          #expect(try await stream.head().status == 200)
+          #expect(try await stream.event().hasPrefix("put "))
+          try await server.connect { line in
+            #expect(try await line.upgrade("/line") == 101)
+            try await line.send(message: "AUTH \(user.idToken)")
+            #expect(try await line.message().hasPrefix("+{"))
+            let request: AdministrationRequest =
+              end == "disabled"
+              ? .setDisabled(true, .uid(user.uid)) : .deleteUser(.uid(user.uid), withPosts: false)
+            let completion = await server.parts.operations.administration(
+              request, as: .administrator)
+            if case .failure(let error) = completion.reply { throw error }
+            #expect(try await stream.event() == "auth_revoked credential is no longer valid")
+            await #expect(throws: LineClientError.closed) { try await stream.event() }
+            try await line.send(message: "WHOAMI")
+            #expect(try await line.message() == "+null")
+            for token in [user.idToken, user.refreshToken] {
+              let refused = try await client.request("GET", "/open/a.json?auth=\(token)")
+              #expect(refused.status == 401)
+              try await line.send(message: "AUTH \(token)")
+              #expect(try await line.message().hasPrefix("-UNAUTHENTICATED "))
+            }
+          }
+        }
+      }
+    }
+  }
+
   @Test func `a new password over HTTP ends the streams and the sessions of the user at once`()
     async throws
   {

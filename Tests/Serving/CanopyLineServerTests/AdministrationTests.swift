@@ -17,7 +17,8 @@ import Testing
       "KEYS /posts", "RULES", "RULES built-in", "CHECKRULES built-in", "EXPLAIN null READ /",
       "USERS", "USER @ada", "DISABLE @ada", "ENABLE @ada", "SETPASSWORD @ada \"engine of 1843\"",
       "SESSIONS @ada", "ENDSESSIONS @ada", "METRICS", "LOG", "CLIENTS", "CLIENT 1", "ENDCLIENT 1",
-      "NAMESPACES", "PASS", "ENDPASS 0123456789", "BACKUP", "BACKUPS",
+      "NAMESPACES", "PASS", "ENDPASS 0123456789", "BACKUP", "BACKUPS", "RESETCODE @ada",
+      "ADDUSER eve@example.org \"engine of 1843\" eve", "DELETEUSER @ada", "LOGLEVEL error",
     ]
     let verbs = Set(lines.map { $0.prefix { $0 != " " } }.map(String.init))
     #expect(verbs == Set(Command.all.filter { $0.group == .administration }.map(\.verb)))

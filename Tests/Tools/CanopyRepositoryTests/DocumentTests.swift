@@ -88,7 +88,8 @@ struct DocumentTests {
     let documents = try Document.all()
     var help: [String: String] = [:]
     for command in [
-      "serve", "seed", "import", "export", "verify", "user list", "shell", "rules get", "rules set",
+      "serve", "seed", "import", "export", "verify", "user list", "user delete", "shell",
+      "rules get", "rules set",
       "migrate", "namespace create", "backup", "restore",
     ] {
       let outcome = try await Program.run(
