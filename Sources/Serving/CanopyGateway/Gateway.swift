@@ -52,6 +52,8 @@ public final class Gateway: Service {
   private let operations: Operations
   private let configuration: Configuration
   private let gate: ConnectionGate
+  /// The event loops of the port.
+  package let loops = RunningLoops()
   private let logger: Logger
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
 
@@ -79,9 +81,12 @@ public final class Gateway: Service {
       throw GatewayError.emulatorIsPublic
     }
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
+    loops.begin(group)
     do {
       try await serve(on: group)
+      loops.end()
     } catch {
+      loops.end()
       // A failed attempt to listen leaves objects that use the loops once more when they are released.
       for loop in group.makeIterator() { try? await loop.submit {}.get() }
       try? await group.shutdownGracefully()

@@ -51,6 +51,8 @@ public final class LineServer: Service {
   private let logger: Logger
   /// The connections of clients, the administrator's local ones excluded.
   package let gate: ConnectionGate
+  /// The event loops of the port.
+  package let loops = RunningLoops()
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
 
   /// Creates a server that does not listen yet.
@@ -75,9 +77,12 @@ public final class LineServer: Service {
   /// - Throws: `ListenError` when the address cannot be used.
   public func run() async throws {
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
+    loops.begin(group)
     do {
       try await serve(on: group)
+      loops.end()
     } catch {
+      loops.end()
       // A failed attempt to listen leaves objects that use the loops once more when they are released.
       for loop in group.makeIterator() { try? await loop.submit {}.get() }
       try? await group.shutdownGracefully()

@@ -8,7 +8,9 @@ import CanopyIdentity
 import CanopyLineServer
 import CanopySession
 import CanopySQLite
+import CanopySystem
 import CanopyTree
+import Foundation
 import Logging
 
 extension Serve {
@@ -85,8 +87,12 @@ extension Serve {
   /// - Parameter lines: keeps the last lines.
   private func logger(keeping lines: LogLines) throws -> Logger {
     lines.level.set(try Setting.value("log-level", logLevel, default: .info))
+    let isJournal = ServiceManager.journalHasStandardError(
+      environment: ProcessInfo.processInfo.environment)
     return Logger(label: "canopy") {
-      lines.handler(before: StreamLogHandler.standardError(label: $0))
+      lines.handler(
+        before: isJournal
+          ? JournalLog() as any LogHandler : StreamLogHandler.standardError(label: $0))
     }
   }
 

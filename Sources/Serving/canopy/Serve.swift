@@ -11,6 +11,7 @@ import CanopySession
 import CanopySQLite
 import CanopySystem
 import CanopyTree
+import Foundation
 import NIOCore
 import Logging
 import ServiceLifecycle
@@ -102,6 +103,11 @@ struct Serve: AsyncParsableCommand {
   @Option(
     help: "The number of threads that serve a port (one per two cores; for HTTP one per core).")
   var threads: Int?
+  @Flag(
+    help:
+      "Check the options, the certificate and the rules, and end: a server would start, or an error says why not."
+  )
+  var check = false
   @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
 
@@ -117,6 +123,7 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing. Those of several nodes are in their
     // journal.
     let rules = try RulesKeeper(folder: settings.postgres == nil ? settings.folder : nil)
+    if check { return }
     let metrics = MetricsRegistry(
       now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }, roughNow: RoughTime.now)
     let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
@@ -124,27 +131,41 @@ struct Serve: AsyncParsableCommand {
     let parts = try await open(settings, shared, rules, metrics)
     let backups = shared == nil ? Backups(ofServerOn: settings) : nil
     let operations = try await operations(on: parts, settings, shared, rules, metrics, backups)
-    let listeners = listeners(for: operations, settings, metrics)
+    let manager = ServiceManager(environment: ProcessInfo.processInfo.environment)
+    let (ready, isReady) = AsyncStream.makeStream(of: Void.self)
+    let listeners = listeners(for: operations, settings, metrics) { isReady.yield() }
     if let backups { metrics.collect(from: backups) }
     let scrubber = shared == nil ? Scrubber(ofServerOn: settings) : nil
     if let scrubber { metrics.collect(from: scrubber) }
     var reload: CertificateReload?
     if let certificate = settings.listener.certificate {
       reload = await CertificateReload(certificate, logger: logger)
+    } else if manager != nil {
+      // A reload by the service manager sends SIGHUP, which would end the process. There is no certificate to read again.
+      signal(SIGHUP, SIG_IGN)
     }
-    // Services shut down in reverse order: a backup that is being made ends first, because a client may wait for it; then
-    // the listeners, and last the engine, on which all others depend.
+    // Services shut down in reverse order: the service manager hears of it first. Then a backup that is being made ends,
+    // because a client may wait for it; then the listeners, and last the engine, on which all others depend.
+    var services: [any Service] = [EngineService(parts: parts)]
+    if let watchdog = manager?.watchdog(logger: logger) {
+      services.append(
+        WatchdogService(watchdog: watchdog, operations: operations, loops: listeners.loops))
+    }
+    services += [
+      TokenPurge(parts: parts, logger: logger), UnfinishedWorkService(operations: operations),
+      NamespaceService(operations: operations), MemoryReturn(memory: operations.memory), listeners,
+    ]
+    if let reload { services.append(reload) }
+    if operations.hasLease { services.append(LeaseService(operations: operations)) }
+    if let scrubber { services.append(ScrubService(scrubber: scrubber)) }
+    if let backups { services.append(BackupService(backups: backups)) }
+    if let manager {
+      services.append(
+        ReadinessService(
+          manager: manager, ready: ready, listeners: listeners.listeners.count, logger: logger))
+    }
     let group = ServiceGroup(
-      services: [
-        EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
-        UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
-        MemoryReturn(memory: operations.memory),
-        listeners,
-      ] + (reload.map { [$0] } ?? [])
-        + (operations.hasLease ? [LeaseService(operations: operations)] : [])
-        + (scrubber.map { [ScrubService(scrubber: $0)] } ?? [])
-        + (backups.map { [BackupService(backups: $0)] } ?? []),
-      gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+      services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try await parts.store.close()
     await shared?.close()
@@ -246,23 +267,29 @@ struct Serve: AsyncParsableCommand {
   }
 
   /// Returns the listeners of all ports. Each prints a line when it is ready.
+  ///
+  /// - Parameter whenReady: called for each listener that is ready.
   private func listeners(
-    for operations: Operations, _ settings: Settings, _ metrics: MetricsRegistry
+    for operations: Operations, _ settings: Settings, _ metrics: MetricsRegistry,
+    whenReady: @escaping @Sendable () -> Void
   ) -> ListenerService {
     let logger = settings.logger
     let isPlain = settings.listener.certificate == nil
     let line = LineServer(operations, configuration: settings.listener, logger: logger) {
       Output.ready(isPlain ? "line" : "tls", $0, $1, logger)
+      whenReady()
     }
     let httpGate = ConnectionGate(sharingBoundsOf: line.gate)
     let http = settings.gateway.map {
       Gateway(operations, configuration: $0, gate: httpGate, logger: logger) {
         Output.ready(isPlain ? "http" : "https", $0, $1, logger)
+        whenReady()
       }
     }
     metrics.collect(from: operations, line: line.gate, http: httpGate)
     return ListenerService(
-      operations: operations, listeners: [line] + (http.map { [$0] } ?? []))
+      operations: operations, listeners: [line] + (http.map { [$0] } ?? []),
+      loops: [line.loops] + (http.map { [$0.loops] } ?? []))
   }
 }
 

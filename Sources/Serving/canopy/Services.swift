@@ -33,6 +33,8 @@ struct EngineService: Service {
 struct ListenerService: Service {
   let operations: Operations
   let listeners: [any Service]
+  /// The event loops of the listeners.
+  let loops: [RunningLoops]
 
   /// Makes the on-disconnect writes of the last run, and then listens.
   ///

@@ -43,7 +43,7 @@ import Testing
     // A loss is accepted, and an emulator trusts all clients, for one start. The environment, which lasts, cannot say so.
     // The files of TLS have their own tests.
     let listed = Set(names.map(String.init)).subtracting([
-      "help", "version", "accept-loss", "emulator", "tls-certificate", "tls-key",
+      "help", "version", "accept-loss", "check", "emulator", "tls-certificate", "tls-key",
     ])
     #expect(listed == Set(Self.options.map(\.name)))
   }

@@ -3,7 +3,10 @@ import Foundation
 import Testing
 
 struct ScriptTests {
-  static let scripts = Repository.files(in: "Scripts") + [".ci/run"]
+  /// The scripts that people run, without the parts of the Debian package.
+  static let scripts =
+    Repository.files(in: "Scripts").filter { !$0.hasPrefix(packaging) } + [".ci/run"]
+  private static let packaging = "Scripts/packaging/"
 
   @Test(arguments: scripts)
   func `a script is executable, has a comment about its purpose, and stops at the first error`(
@@ -16,6 +19,32 @@ struct ScriptTests {
     #expect(lines[0] == "#!/usr/bin/env bash")
     #expect(lines[1].hasPrefix("# ") && lines[2].hasPrefix("# "))
     #expect(lines[3] == "set -euo pipefail")
+  }
+
+  /// The programs of the package have no bash: dpkg runs them by the shell of the system, and one is in Python.
+  @Test(arguments: ["postinst", "prerm", "postrm", "manual"])
+  func `a program of the package is executable, and stops at the first error`(name: String) throws {
+    let path = Self.packaging + name
+    let file = Repository.root.appending(path: path).path
+    #expect(FileManager.default.isExecutableFile(atPath: file))
+    let lines = try Repository.text(path).split(separator: "\n", omittingEmptySubsequences: false)
+    try #require(lines.count > 4)
+    if lines[0] == "#!/bin/sh" {
+      #expect(lines[1].hasPrefix("# ") && lines[2] == "set -e")
+    } else {
+      #expect(lines[0] == "#!/usr/bin/env python3" && lines[1].hasPrefix("\"\"\""))
+    }
+  }
+
+  @Test func `each setting of the package is an option of serve`() async throws {
+    let help = try await Program.run(Program.canopy, ["help", "serve"])
+    let settings = try Repository.text(Self.packaging + "default")
+      .matches(of: /(?m)^#(CANOPY_[A-Z_]+)=/).map { String($0.1) }
+    #expect(settings.count >= 5)
+    for setting in settings {
+      let option = "--" + setting.dropFirst("CANOPY_".count).lowercased().replacing("_", with: "-")
+      #expect(help.output.contains("\(option) <"), "\(setting)")
+    }
   }
 
   @Test func `continuous integration runs the check and nothing else`() throws {
