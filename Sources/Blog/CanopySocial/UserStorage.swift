@@ -5,7 +5,7 @@ internal import Synchronization
 /// The bytes that the posts and comments of each user take, and the bound on them.
 ///
 /// A post counts for its author with the bytes of its title and its body, a comment with those of its text, and each with
-/// `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that nobody can fill the
+/// `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that no user can fill the
 /// disk with posts that are removed at once. Stars and profiles do not count.
 ///
 /// The numbers follow from the tree: they are counted when the server starts, and after that from the differences of its
