@@ -3,7 +3,7 @@
 ///
 /// It has a dictionary from keys to slots, and a doubly linked list through the slots in the order of use. Every operation
 /// is O(1). A value type.
-struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
+package struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Slot: Sendable {
     var key: Key
     var value: Value
@@ -12,19 +12,22 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// The maximum number of entries.
-  let capacity: Int
+  package let capacity: Int
   private var slots: [Slot] = []
   private var places: [Key: Int] = [:]
   private var newest: Int?
   private var oldest: Int?
 
   /// Creates an empty table for `capacity` entries, at least one.
-  init(capacity: Int) {
+  package init(capacity: Int) {
     self.capacity = max(1, capacity)
   }
 
   /// The number of entries.
-  var count: Int { places.count }
+  package var count: Int { places.count }
+
+  /// The value of the least recently used entry; nil if the table is empty. Does not count as a use.
+  package var leastRecent: Value? { oldest.map { slots[$0].value } }
 
   /// The keys, most recently used first. O(count). For tests.
   var keysByRecency: [Key] {
@@ -37,13 +40,13 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// The value of a key; nil if it has none. Does not count as a use.
-  subscript(key: Key) -> Value? {
+  package subscript(key: Key) -> Value? {
     guard let place = places[key] else { return nil }
     return slots[place].value
   }
 
   /// Makes an entry the most recently used one, if it exists.
-  mutating func touch(_ key: Key) {
+  package mutating func touch(_ key: Key) {
     guard let place = places[key] else { return }
     unlink(place)
     linkAsNewest(place)
@@ -53,7 +56,7 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   ///
   /// - Returns: the value of the entry that is replaced for lack of room; nil if there is room.
   @discardableResult
-  mutating func set(_ value: Value, for key: Key) -> Value? {
+  package mutating func set(_ value: Value, for key: Key) -> Value? {
     if let place = places[key] {
       slots[place].value = value
       touch(key)
@@ -72,7 +75,7 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   }
 
   /// Removes an entry, if it exists.
-  mutating func remove(_ key: Key) {
+  package mutating func remove(_ key: Key) {
     guard let place = places.removeValue(forKey: key) else { return }
     unlink(place)
     // Moves the last slot into the gap, so that there are only as many slots as entries.

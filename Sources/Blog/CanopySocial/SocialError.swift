@@ -8,13 +8,16 @@ public enum SocialError: Error, Equatable, Sendable {
   case invalid(String)
   /// The name is taken.
   case conflict(String)
+  /// The user would store more than a user may.
+  case quotaExceeded(String)
   /// The user must wait before the next renaming.
   case rateLimited(milliseconds: Int64)
 
   /// One sentence that says what to do.
   public var sentence: String {
     switch self {
-    case .notFound(let text), .permissionDenied(let text), .invalid(let text), .conflict(let text):
+    case .notFound(let text), .permissionDenied(let text), .invalid(let text), .conflict(let text),
+      .quotaExceeded(let text):
       text
     case .rateLimited(let milliseconds):
       "a new name changes all your posts and comments, so it is not possible that often; try again in "

@@ -127,7 +127,7 @@ extension DatabaseError {
       case .invalidPath, .notFound: .invalidPath
       case .invalidData: .invalidData
       case .invalidQuery: .invalidQuery
-      case .tooLarge: .tooLarge
+      case .tooLarge, .quotaExceeded: .tooLarge
       case .rateLimited, .overloaded, .unavailable: .unavailable
       case .badRequest, .unknownVerb, .conflict, .internalError: .internalError
       }

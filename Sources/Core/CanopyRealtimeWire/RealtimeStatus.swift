@@ -31,7 +31,7 @@ public enum RealtimeStatus: String, CaseIterable, Sendable {
     case .unauthenticated: self = .invalidToken
     case .permissionDenied: self = .permissionDenied
     case .conflict: self = .maxRetries
-    case .tooLarge: self = .tooBig
+    case .tooLarge, .quotaExceeded: self = .tooBig
     case .rateLimited, .overloaded, .unavailable: self = .unavailable
     case .notFound, .internalError: self = .failure
     }

@@ -153,6 +153,29 @@ public struct Limits: Sendable, Equatable {
   /// need many.
   public var connectionsPerAddressMax = 256
 
+  /// The writes of one user in a second, on all of the user's connections together. As many as in `writeBurstSeconds`
+  /// may come at once.
+  public var writesPerSecond = 100
+
+  /// The bytes of paths and values that one user writes in a second.
+  public var writeBytesPerSecond = 256 * 1024
+
+  /// The writes of one remote address in a second; of an IPv6 address, its first 64 bits. Clients on this machine are
+  /// exempt: there may be many people behind them.
+  public var writesPerSecondPerAddress = 1_000
+
+  /// The bytes of paths and values that one remote address writes in a second.
+  public var writeBytesPerSecondPerAddress = 2 * 1024 * 1024
+
+  /// The seconds for which a user or an address that has not written for as long may save up writes and bytes.
+  public var writeBurstSeconds = 20
+
+  /// The bytes that the posts and comments of one user may take: see `UserStorage`.
+  public var storageBytesMax = 64 * 1024 * 1024
+
+  /// The free bytes of the disk below which the server makes no writes, except removals by the administrator.
+  public var freeBytesMin = 256 * 1024 * 1024
+
   /// Creates the default limits.
   public init() {}
 

@@ -25,7 +25,8 @@ public enum ServerLine: Sendable {
 }
 
 extension WireError {
-  /// Decodes the reply to a failed request, without its first character: `CODE sentence` or `CODE [REASON] sentence`.
+  /// Decodes the reply to a failed request, without its first character: `CODE sentence`, `CODE [REASON] sentence` or
+  /// `CODE [1250 ms] sentence`.
   ///
   /// An unknown code, perhaps of a later server, is a failure too. An unknown reason is left out.
   fileprivate init(line: UnsafeRawBufferPointer) {
@@ -38,7 +39,7 @@ extension WireError {
     }
     self.init(
       Code(rawValue: String(decoding: code, as: UTF8.self)) ?? .internalError, reason: reason,
-      String(decoding: sentence, as: UTF8.self))
+      text: String(decoding: sentence, as: UTF8.self))
   }
 
   /// Returns the name in `[NAME] `, with which a sentence begins; nil if it does not begin so.
@@ -120,7 +121,8 @@ public enum ReplyLine {
     output.append("\r\n")
   }
 
-  /// Appends the reply to a failed request: `-CODE sentence`, or `-CODE [REASON] sentence`.
+  /// Appends the reply to a failed request: `-CODE sentence`, with the reason or the time to wait before the sentence, as
+  /// in `-CODE [REASON] sentence` and `-CODE [1250 ms] sentence`.
   public static func failure(_ error: WireError, to output: inout JSONOutput) {
     output.append(UInt8(ascii: "-"))
     output.append(raw: error.code.rawValue)
@@ -130,7 +132,7 @@ public enum ReplyLine {
       output.append(raw: reason.rawValue)
       output.append("] ")
     }
-    output.append(raw: error.sentence)
+    output.append(raw: error.text)
     output.append("\r\n")
   }
 }

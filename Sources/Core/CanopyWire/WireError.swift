@@ -28,7 +28,9 @@ public struct WireError: Error, Equatable, Sendable {
     case invalidQuery = "INVALID_QUERY"
     /// A limit is exceeded.
     case tooLarge = "TOO_LARGE"
-    /// Too many attempts; the sentence says how long to wait.
+    /// The caller would store more than a user may.
+    case quotaExceeded = "QUOTA_EXCEEDED"
+    /// Too many attempts or writes; the error says how long to wait.
     case rateLimited = "RATE_LIMITED"
     /// The server is overloaded.
     case overloaded = "OVERLOADED"
@@ -74,6 +76,8 @@ public struct WireError: Error, Equatable, Sendable {
   public var code: Code
   /// The reason. It is nil when the code is precise enough, and for an error that is not about an account.
   public var reason: Reason?
+  /// The milliseconds after which the same request may succeed; nil if no time is known.
+  public var retryMilliseconds: Int64?
   /// A sentence, in one line, that says what is wrong and what to do about it.
   public var sentence: String
 
@@ -82,9 +86,12 @@ public struct WireError: Error, Equatable, Sendable {
 
   /// Creates an error. Replaces invisible characters and line breaks by spaces and cuts off a long
   /// sentence, so that the message is one short line.
-  public init(_ code: Code, reason: Reason? = nil, _ sentence: String) {
+  public init(
+    _ code: Code, reason: Reason? = nil, retryMilliseconds: Int64? = nil, _ sentence: String
+  ) {
     self.code = code
     self.reason = reason
+    self.retryMilliseconds = retryMilliseconds
     let isPlain = sentence.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
     guard !isPlain || sentence.utf8.count > WireError.sentenceMax else {
       self.sentence = sentence
@@ -102,6 +109,43 @@ public struct WireError: Error, Equatable, Sendable {
     case .control, .format, .lineSeparator, .paragraphSeparator: false
     default: true
     }
+  }
+}
+
+extension WireError {
+  private static let waitUnit = " ms] "
+  /// The most digits of a wait: more than those of an hour.
+  private static let waitDigitsMax = 18
+
+  /// The sentence after the time to wait, such as `[1250 ms] too many writes`; the sentence alone without such a time.
+  public var text: String {
+    retryMilliseconds.map { "[\($0)\(WireError.waitUnit)\(sentence)" } ?? sentence
+  }
+
+  /// Creates an error from the text that ``text`` makes.
+  public init(_ code: Code, reason: Reason? = nil, text: String) {
+    let digits = text.utf8.dropFirst().prefix {
+      $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9")
+    }
+    let rest = text.utf8[digits.endIndex...]
+    guard text.utf8.first == UInt8(ascii: "["), 1...WireError.waitDigitsMax ~= digits.count,
+      rest.starts(with: WireError.waitUnit.utf8),
+      let wait = Int64(String(decoding: digits, as: UTF8.self))
+    else {
+      self.init(code, reason: reason, text)
+      return
+    }
+    let sentence = rest.dropFirst(WireError.waitUnit.utf8.count)
+    self.init(
+      code, reason: reason, retryMilliseconds: wait, String(decoding: sentence, as: UTF8.self))
+  }
+
+  /// Returns a wait in words, rounded up to seconds, or from two minutes on to minutes.
+  public static func words(_ milliseconds: Int64) -> String {
+    let whole = milliseconds / 1_000
+    let seconds = max(1, milliseconds % 1_000 > 0 ? whole + 1 : whole)
+    guard seconds > 120 else { return seconds == 1 ? "1 second" : "\(seconds) seconds" }
+    return "\(seconds / 60 + (seconds % 60 == 0 ? 0 : 1)) minutes"
   }
 }
 

@@ -223,9 +223,10 @@ open class SessionHandler {
         }
       }
       let outcome = pendingOutcome(context, slot)
-      operations.begin(request, as: identity, session.armed, in: heldLogin?.login) {
-        outcome.complete($0)
-      }
+      operations.begin(
+        request, as: identity, from: client.address, turns: client.turns, session.armed,
+        in: heldLogin?.login
+      ) { outcome.complete($0) }
     }
   }
 

@@ -64,6 +64,11 @@ struct HTTPAnswer {
   static func failure(_ error: WireError) -> HTTPAnswer {
     var answer = uncounted(error)
     answer.code = error.code
+    if let milliseconds = error.retryMilliseconds {
+      // In whole seconds, so that the next try is not too early.
+      let seconds = milliseconds / 1_000 + (milliseconds % 1_000 > 0 ? 1 : 0)
+      answer.fields[.retryAfter] = String(max(1, seconds))
+    }
     return answer
   }
 
@@ -79,6 +84,7 @@ struct HTTPAnswer {
     case .notFound: .failure(.notFound, error.sentence)
     case .conflict: .failure(.conflict, error.sentence)
     case .tooLarge: .failure(.contentTooLarge, error.sentence)
+    case .quotaExceeded: .failure(.insufficientStorage, error.sentence)
     case .rateLimited: .failure(.tooManyRequests, error.sentence)
     case .overloaded, .unavailable: .failure(.serviceUnavailable, error.sentence)
     case .internalError: .failure(.internalServerError, error.sentence)
@@ -100,6 +106,7 @@ struct HTTPAnswer {
     case 413: .tooLarge
     case 429: .rateLimited
     case 503: .unavailable
+    case 507: .quotaExceeded
     case 500...: .internalError
     default: .badRequest
     }
@@ -247,4 +254,10 @@ extension HTTPAnswer {
     compact.withBytes { pretty.append($0, to: &output) }
     return output
   }
+}
+
+extension HTTPResponse.Status {
+  /// The user has no storage left for the data.
+  fileprivate static let insufficientStorage = HTTPResponse.Status(
+    code: 507, reasonPhrase: "Insufficient Storage")
 }

@@ -46,7 +46,7 @@ extension RealtimeHandler {
       shared.metrics.count(error.code)
       append { output in
         ServerMessage.answer(number, RealtimeStatus(error.code), to: &output) {
-          $0.append(string: error.sentence)
+          $0.append(string: error.text)
         }
       }
     case .value(let node, let style, _, let bytes):

@@ -1,4 +1,5 @@
 public import CanopyAccounts
+public import CanopyEngine
 public import CanopyWire
 
 /// Requests that take a task of their own: the same for every front end.
@@ -38,9 +39,12 @@ extension Operations {
   /// - Parameters:
   ///   - armed: the on-disconnect writes that the connection has.
   ///   - login: the login of an administrator who has used a pass; nil for another caller.
+  ///   - address: the remote address of the connection.
+  ///   - turns: the connection and its network.
   public func begin(
-    _ request: ConnectionRequest, as identity: Identity, _ armed: [ArmedWrite],
-    in login: AdministratorLogin?, _ completion: @escaping OutcomeHandler
+    _ request: ConnectionRequest, as identity: Identity, from address: String,
+    turns: TurnGroup? = nil, _ armed: [ArmedWrite], in login: AdministratorLogin?,
+    _ completion: @escaping OutcomeHandler
   ) {
     switch request {
     case .quit:
@@ -49,6 +53,13 @@ extension Operations {
       completion(farewell)
     case .use(let name): Task { completion(await use(name)) }
     case .onDisconnect(let request, let text):
+      do throws(WireError) {
+        try admit(
+          onDisconnect: request, bytes: text.utf8.count, as: identity,
+          for: quotaOwner(identity, at: address, turns))
+      } catch {
+        return completion(Session.Completion(error))
+      }
       Task { completion(await onDisconnect(request, text: text, as: identity, armed, in: login)) }
     }
   }

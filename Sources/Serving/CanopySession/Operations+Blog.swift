@@ -65,6 +65,18 @@ struct PendingBlogWrite: Transaction {
   func decide(_ proposal: inout Proposal) throws -> Decision<Reply> {
     // The session may have been revoked while the write waited.
     guard session.mayFinish else { throw WireError.sessionEnded }
+    let root = proposal.root
+    let decision = try decideRequest(&proposal)
+    switch request {
+    case .post, .edit, .comment:
+      guard let write = decision.write else { break }
+      try operations.storage?.admit(write.assignments, over: root)
+    case .delete, .star, .uncomment, .rename: break
+    }
+    return decision
+  }
+
+  private func decideRequest(_ proposal: inout Proposal) throws -> Decision<Reply> {
     let uid = session.uid
     switch request {
     case .post(let title, let body):

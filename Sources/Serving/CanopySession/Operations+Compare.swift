@@ -92,10 +92,12 @@ extension Operations {
     from address: String, turns: TurnGroup? = nil, completion: @escaping @Sendable (Reply) -> Void
   ) {
     do {
+      let quotaOwner = quotaOwner(identity, at: address, turns)
+      try admit(.tree(.update(path, changes)), as: identity, for: quotaOwner)
       try checkUpdate(changes.count, by: identity)
       let context = WriteContext(
         identity: identity, owner: identity.owner(at: address, turns), turns: turns,
-        completion: completion)
+        quotaOwner: quotaOwner, completion: completion)
       try compareAndSet(
         Location(path), etag, .update(path, changes), once: nil, isCheckedEarly: true, context)
     } catch {

@@ -25,6 +25,7 @@ extension Operations {
     Task { [self] in
       do {
         let write = try await beside(context.turns) { [self] in
+          countRest(of: request, for: context.quotaOwner)
           var write = try request.made(limits)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
           write.addIndexes(of: engine.indexPlan, over: Operations.bytesEncodedAtOnceMax)

@@ -222,6 +222,7 @@ extension Operations {
       charges.append((uid, entries))
       return renames.withLock { $0.wait(uid, now: now) }
     }
+    try storage?.admit(assignments ?? write.assignments, over: write.before)
     // Charged only if nothing has refused the write.
     for charge in charges {
       _ = renames.withLock { $0.take(charge.uid, cost: charge.entries, now: write.time) }

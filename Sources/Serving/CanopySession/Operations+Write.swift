@@ -13,10 +13,12 @@ extension Operations {
     _ request: WriteRequest, as identity: Identity, from address: String, turns: TurnGroup? = nil,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
+    let quotaOwner = quotaOwner(identity, at: address, turns)
     let context = WriteContext(
       identity: identity, owner: identity.owner(at: address, turns), turns: turns,
-      completion: completion)
+      quotaOwner: quotaOwner, completion: completion)
     do {
+      try admit(request, as: identity, for: quotaOwner)
       switch request {
       case .blog(let request): try submit(request, context)
       case .push(let path, let value): try push(path, value, context)
@@ -35,7 +37,7 @@ extension Operations {
   }
 
   /// Returns the owner of the writes that a connection may send again.
-  private func owner(_ identity: Identity) -> String {
+  func owner(_ identity: Identity) -> String {
     switch identity {
     case .administrator: WriteOrigin.administratorOwner
     case .user(let session) where session.isValid(at: now()): session.owner
@@ -50,6 +52,8 @@ struct WriteContext: Sendable {
   let owner: WriteOwner
   /// The connection and its network, which share their turns of long work.
   var turns: TurnGroup?
+  /// The user and the network for which the write counts.
+  let quotaOwner: WriteQuotas.Owner
   let completion: @Sendable (Reply) -> Void
 }
 

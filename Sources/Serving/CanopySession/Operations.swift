@@ -2,7 +2,7 @@ public import CanopyAccounts
 public import CanopyEngine
 public import CanopyIdentity
 public import CanopyMetrics
-internal import CanopySocial
+public import CanopySocial
 public import CanopyTree
 public import CanopyWire
 internal import Foundation
@@ -52,6 +52,12 @@ public final class Operations: Sendable {
   public let clientRegistry: ClientRegistry
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
+  /// The bounds on the writes of users and networks; nil for none.
+  public let quotas: WriteQuotas?
+  /// The free space of the disk with the data.
+  public let freeSpace: FreeSpace
+  /// The bytes that users have stored; nil for no bound, and in other namespaces than the default one.
+  public let storage: UserStorage?
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
   public let unfinishedWork: UnfinishedWorkRunner
   /// Bounds the posts and comments that a user's renamings change: 500 at once, then 50 a second.
@@ -92,6 +98,9 @@ public final class Operations: Sendable {
   ///   - logLines: the last lines of the log.
   ///   - backups: the backups of the server; nil for a server that makes none.
   ///   - namespaceSource: the other databases; nil for none.
+  ///   - quotas: the bounds on the writes of users and networks; nil for none.
+  ///   - freeSpace: the free space of the disk, which the caller measures.
+  ///   - storage: the bytes that users have stored; nil for no bound.
   public init(
     engine: Engine, accounts: AccountService,
     identityService: (_ loginsEnded: @escaping @Sendable (_ uid: String) async -> Void) ->
@@ -101,7 +110,9 @@ public final class Operations: Sendable {
     now: @escaping @Sendable () -> Int64, logger: Logger,
     metrics: MetricsRegistry = MetricsRegistry(), logLines: LogLines = LogLines(),
     backups: (any BackupOperations)? = nil, namespaceSource: (any NamespaceSource)? = nil,
-    namespaceSettings: Namespaces.Settings = Namespaces.Settings()
+    namespaceSettings: Namespaces.Settings = Namespaces.Settings(),
+    quotas: WriteQuotas? = nil, freeSpace: FreeSpace = FreeSpace(),
+    storage: UserStorage? = nil
   ) {
     namespace = .default
     home = nil
@@ -126,6 +137,9 @@ public final class Operations: Sendable {
     self.rules = rules
     self.limits = limits
     memory = MemoryBudget(bytesMax: limits.memoryMax)
+    self.quotas = quotas
+    self.freeSpace = freeSpace
+    self.storage = storage
     self.version = version
     self.metrics = metrics
     self.logLines = logLines
@@ -180,6 +194,9 @@ public final class Operations: Sendable {
     backups = home.backups
     clientRegistry = home.clientRegistry
     memory = home.memory
+    quotas = home.quotas
+    freeSpace = home.freeSpace
+    storage = nil
     longWork = home.longWork
     textWork = home.textWork
     eventWork = home.eventWork

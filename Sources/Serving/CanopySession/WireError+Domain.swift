@@ -29,7 +29,9 @@ extension WireError {
     case .permissionDenied(let text): self.init(.permissionDenied, text)
     case .invalid(let text): self.init(.invalidData, text)
     case .conflict(let text): self.init(.conflict, text)
-    case .rateLimited: self.init(.rateLimited, error.sentence)
+    case .rateLimited(let milliseconds):
+      self.init(.rateLimited, retryMilliseconds: milliseconds, error.sentence)
+    case .quotaExceeded(let text): self.init(.quotaExceeded, text)
     }
   }
 
@@ -58,7 +60,9 @@ extension WireError {
       case .notFound: .notFound
       case .administratorTokenUnusable: .internalError
       }
-    self.init(code, reason: Reason(error), error.sentence)
+    var wait: Int64?
+    if case .rateLimited(let milliseconds) = error { wait = milliseconds }
+    self.init(code, reason: Reason(error), retryMilliseconds: wait, error.sentence)
   }
 
   private init(_ problem: IdentityProblem) {

@@ -3,6 +3,7 @@ import CanopyEngine
 import CanopyEvents
 import CanopyMetrics
 import CanopySession
+import CanopySocial
 import Foundation
 
 extension MetricsRegistry {
@@ -35,6 +36,16 @@ extension MetricsRegistry {
       gauge(
         "canopy_sequence", "The number of the last commit of the default namespace.",
         Int(operations.engine.snapshot.sequence))
+      let space = operations.freeSpace
+      if let bytes = space.bytes {
+        gauge("canopy_free_bytes", "Free bytes of the disk with the data.", Int(clamping: bytes))
+      }
+      let storage = [("storage", operations.storage?.refused ?? 0), ("space", space.refused)]
+      for (reason, count) in (operations.quotas?.refused ?? []) + storage {
+        text.add(
+          .counter, "canopy_writes_refused_total", "Writes refused by a quota, by reason.",
+          [("reason", reason)], Double(count))
+      }
       if let bytes = MetricsRegistry.residentBytes {
         gauge("process_resident_memory_bytes", "The memory of the process.", bytes)
       }

@@ -36,6 +36,8 @@ extension Serve {
     let gateway: Gateway.Configuration?
     fileprivate(set) var limits: Limits
     fileprivate(set) var namespaces: Namespaces.Settings
+    /// Whether the writes of users on this machine do not count.
+    let exemptsThisMachine: Bool
     /// Whether the process may open too few files for the limits that the options ask for.
     fileprivate var isReduced = false
   }
@@ -58,7 +60,9 @@ extension Serve {
       engine: try engine(),
       accounts: try accounts(), hasher: try hasher(), identity: try identity(),
       listener: listener, gateway: try gateway(like: listener), limits: try limits(),
-      namespaces: namespaces)
+      namespaces: namespaces,
+      exemptsThisMachine: try Setting.value(
+        "writes-on-this-machine", writesOnThisMachine, default: .exempt) == .exempt)
     try settings.fitOpenFiles()
     return settings
   }
@@ -185,7 +189,30 @@ extension Serve {
       "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
     limits.memoryMax = try positive(
       "memory-max", memoryMax, default: MachineMemory.available() / 8)
+    try bound(writesOf: &limits)
     return limits
+  }
+
+  private func bound(writesOf limits: inout Limits) throws {
+    limits.writesPerSecond = try positive(
+      "writes-per-second", writesPerSecond, default: limits.writesPerSecond)
+    limits.writeBytesPerSecond = try positive(
+      "write-bytes-per-second", writeBytesPerSecond, default: limits.writeBytesPerSecond)
+    limits.writesPerSecondPerAddress = try positive(
+      "writes-per-second-per-address", writesPerSecondPerAddress,
+      default: limits.writesPerSecondPerAddress)
+    limits.writeBytesPerSecondPerAddress = try positive(
+      "write-bytes-per-second-per-address", writeBytesPerSecondPerAddress,
+      default: limits.writeBytesPerSecondPerAddress)
+    limits.writeBurstSeconds = try positive(
+      "write-burst-seconds", writeBurstSeconds, default: limits.writeBurstSeconds)
+    limits.storageBytesMax = try positive(
+      "storage-bytes-max", storageBytesMax, default: limits.storageBytesMax)
+    limits.freeBytesMin = try Setting.value(
+      "free-bytes-min", freeBytesMin, default: limits.freeBytesMin)
+    guard limits.freeBytesMin >= 0 else {
+      throw ValidationError("--free-bytes-min must not be negative")
+    }
   }
 
   private func listener(in folder: String) throws -> LineServer.Configuration {

@@ -8,6 +8,7 @@ import CanopyIdentity
 import CanopyLineServer
 import CanopyMetrics
 import CanopySession
+import CanopySocial
 import CanopySQLite
 import CanopySystem
 import CanopyTree
@@ -72,6 +73,23 @@ struct Serve: AsyncParsableCommand {
   var timeoutSeconds: Int?
   @Option(help: "The most sign-ups in a minute from one address (60).") var signupsPerMinute: Int?
   @Option(help: "The most logins in a minute from one address (60).") var loginsPerMinute: Int?
+  @Option(help: "The writes of one user in a second (100).") var writesPerSecond: Int?
+  @Option(help: "The bytes that one user writes in a second (262144).")
+  var writeBytesPerSecond: Int?
+  @Option(help: "The writes from one address of another machine in a second (1000).")
+  var writesPerSecondPerAddress: Int?
+  @Option(help: "The bytes written from one address of another machine in a second (2097152).")
+  var writeBytesPerSecondPerAddress: Int?
+  @Option(help: "The seconds of writes that may come at once (20).") var writeBurstSeconds: Int?
+  @Option(
+    help:
+      "Whether the limits on the writes of a user apply on this machine: exempt, or limited, for a server behind a proxy (exempt)."
+  )
+  var writesOnThisMachine: LocalWrites?
+  @Option(help: "The most bytes of the posts and comments of one user (67108864).")
+  var storageBytesMax: Int?
+  @Option(help: "Free bytes of the disk below which writes are refused; 0 for never (268435456).")
+  var freeBytesMin: Int?
   @Option(help: "The most passwords hashed at one time, with 19 MiB of memory each (2).")
   var hashersMax: Int?
   @Option(help: "The most passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
@@ -153,8 +171,10 @@ struct Serve: AsyncParsableCommand {
     }
     services += [
       TokenPurge(parts: parts, logger: logger), UnfinishedWorkService(operations: operations),
-      NamespaceService(operations: operations), MemoryReturn(memory: operations.memory), listeners,
+      NamespaceService(operations: operations), MemoryReturn(memory: operations.memory),
     ]
+    if shared == nil { services.append(FreeSpaceWatch(operations.freeSpace, of: settings)) }
+    services.append(listeners)
     if let reload { services.append(reload) }
     if operations.hasLease { services.append(LeaseService(operations: operations)) }
     if let scrubber { services.append(ScrubService(scrubber: scrubber)) }
@@ -263,7 +283,11 @@ struct Serve: AsyncParsableCommand {
       metrics: metrics, logLines: settings.logLines,
       backups: backups.map { ServerBackups(backups: $0) },
       namespaceSource: namespaces,
-      namespaceSettings: settings.namespaces)
+      namespaceSettings: settings.namespaces,
+      quotas: WriteQuotas(
+        settings.limits, exemptsThisMachine: settings.exemptsThisMachine),
+      freeSpace: FreeSpace(bytesMin: shared == nil ? settings.limits.freeBytesMin : 0),
+      storage: UserStorage(of: parts.engine, bytesMax: settings.limits.storageBytesMax))
   }
 
   /// Returns the listeners of all ports. Each prints a line when it is ready.

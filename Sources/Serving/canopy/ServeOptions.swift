@@ -19,6 +19,12 @@ enum HTTPPort: ExpressibleByArgument {
   }
 }
 
+/// Whether the limits on the writes of a user apply on this machine.
+enum LocalWrites: String, ExpressibleByArgument {
+  case exempt
+  case limited
+}
+
 /// The origins of web pages.
 struct Origins: ExpressibleByArgument {
   var all: Set<String> = []

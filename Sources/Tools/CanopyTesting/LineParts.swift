@@ -49,12 +49,15 @@ public final class LineParts: Sendable {
   ///   - rulesFolder: the folder that stores the rules; nil to store them nowhere.
   ///   - identity: the settings of identity tokens; nil for a server without them.
   ///   - namespaces: the namespaces besides the default one; nil for none.
+  ///   - quotas: the bounds on writes; nil for none.
+  ///   - storageBytesMax: the bytes that a user may store; nil for no bound.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
     engine configuration: Engine.Configuration = .forTests, hashersMax: Int = 2,
     journal: FaultyJournal<InMemoryJournal> = FaultyJournal(), rulesFolder: String? = nil,
     identity: IdentitySettings? = nil, namespaces: MemoryNamespaces? = nil,
-    namespaceSettings: Namespaces.Settings = Namespaces.Settings()
+    namespaceSettings: Namespaces.Settings = Namespaces.Settings(),
+    quotas: WriteQuotas? = nil, freeSpace: FreeSpace = FreeSpace(), storageBytesMax: Int? = nil
   ) async throws {
     self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
@@ -96,7 +99,9 @@ public final class LineParts: Sendable {
       administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger,
-      logLines: logLines, namespaceSource: namespaces, namespaceSettings: namespaceSettings)
+      logLines: logLines, namespaceSource: namespaces, namespaceSettings: namespaceSettings,
+      quotas: quotas, freeSpace: freeSpace,
+      storage: storageBytesMax.map { [engine] in UserStorage(of: engine, bytesMax: $0) })
   }
 
   /// A logger whose lines from the level `info` on LOG shows.

@@ -2,7 +2,7 @@ public import CanopyTree
 import CanopyEngine
 import CanopyIdentity
 public import CanopyLineServer
-import CanopySession
+public import CanopySession
 import ServiceLifecycle
 
 /// Runs the body of a test with a server that listens on a free port of the loopback interface, then shuts the server
@@ -10,10 +10,12 @@ import ServiceLifecycle
 ///
 /// - Parameter body: receives the parts of the server, and its port.
 public func withLineServer(
-  limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
+  limits: Limits = Limits(), quotas: WriteQuotas? = nil, freeSpace: FreeSpace = FreeSpace(),
+  _ configure: (inout LineServer.Configuration) -> Void = { _ in },
   _ body: (LineParts, Int) async throws -> Void
 ) async throws {
-  let parts = try await LineParts(limits: limits, identity: IdentitySettings())
+  let parts = try await LineParts(
+    limits: limits, identity: IdentitySettings(), quotas: quotas, freeSpace: freeSpace)
   let engine = Task { await parts.run() }
   var configuration = LineServer.Configuration()
   configuration.port = 0

@@ -62,9 +62,11 @@ enum ProtocolReference {
       "The parts of the query do not fit together, or the rules declare no index for it."
     case .tooLarge:
       "A line, value, reply, event or explanation is too large, or there are too many locations in an UPDATE, subscriptions, queries at one location, on-disconnect writes, or ONCE writes that the client has not reported as seen."
+    case .quotaExceeded:
+      "The posts and comments of the user would have more bytes than a user may store."
     case .rateLimited:
-      "Too many attempts of SIGNUP, LOGIN, PASSWORD, RENAME or another verb about credentials. "
-        + "The sentence has the time to wait."
+      "Too many attempts of SIGNUP, LOGIN, PASSWORD, RENAME or another verb about credentials, or too many writes. "
+        + "The time to wait stands before the sentence, as in `[1250 ms]`."
     case .overloaded:
       "Too many writes, password hashes, connections or unread bytes wait. Try again later."
     case .unavailable:

@@ -46,6 +46,30 @@ struct ServerLineTests {
     #expect(later == WireError(.internalError, "so it is"))
   }
 
+  @Test func `a time to wait survives a round trip`() throws {
+    for wait: Int64? in [nil, 0, 1, 1_250, 999_999_999_999_999_999] {
+      let error = WireError(.rateLimited, retryMilliseconds: wait, "too many; wait [5 ms] please")
+      var output = JSONOutput()
+      ReplyLine.failure(error, to: &output)
+      guard case .failure(let decoded) = try read(String(output.text.dropLast())) else {
+        return #expect(Bool(false), "a failure")
+      }
+      #expect(decoded == error)
+      #expect(WireError(.rateLimited, text: error.text) == error)
+    }
+    // Nothing else is a time.
+    for text in [
+      "", "[", "[5", "[5 ms", "[5 ms]", "[ms] x", "[ ms] x", "[-1 ms] x", "[1.5 ms] x",
+      "x [5 ms] y",
+      "[9999999999999999999 ms] x", "[5 ms]\u{301}x", "[5ms] x",
+    ] {
+      let error = WireError(.rateLimited, text: text)
+      #expect(error.retryMilliseconds == nil && error.sentence == text, "\(text)")
+    }
+    #expect(WireError.words(1) == "1 second" && WireError.words(1_001) == "2 seconds")
+    #expect(WireError.words(120_000) == "120 seconds" && WireError.words(120_001) == "3 minutes")
+  }
+
   @Test(arguments: [nil] + WireError.Reason.allCases)
   func `a reason survives a round trip`(_ reason: WireError.Reason?) throws {
     let error = WireError(.invalidData, reason: reason, "choose [another] one")

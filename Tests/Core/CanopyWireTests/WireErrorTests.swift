@@ -27,7 +27,7 @@ import Testing
   @Test func `the codes are those of the protocol's documentation`() {
     let page = """
       BAD_REQUEST UNKNOWN_VERB UNAUTHENTICATED PERMISSION_DENIED NOT_FOUND CONFLICT INVALID_PATH \
-      INVALID_DATA INVALID_QUERY TOO_LARGE RATE_LIMITED OVERLOADED UNAVAILABLE INTERNAL
+      INVALID_DATA INVALID_QUERY TOO_LARGE QUOTA_EXCEEDED RATE_LIMITED OVERLOADED UNAVAILABLE INTERNAL
       """
     #expect(WireError.Code.allCases.map(\.rawValue) == page.split(separator: " ").map(String.init))
   }

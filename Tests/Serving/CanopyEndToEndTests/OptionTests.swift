@@ -19,6 +19,11 @@ import Testing
     ("retained-commits", "10", ["0", "all"]), ("retained-bytes", "1000", ["0", "1G"]),
     ("checkpoint-bytes", "1000", ["0", "all"]), ("retained-seconds", "1", ["0", "1h"]),
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
+    ("writes-per-second", "1", ["0", "x"]), ("write-bytes-per-second", "1000", ["0", "1k"]),
+    ("writes-per-second-per-address", "1", ["0", "x"]),
+    ("write-bytes-per-second-per-address", "1000", ["0", "x"]),
+    ("write-burst-seconds", "40", ["0", "1m"]), ("writes-on-this-machine", "limited", ["yes"]),
+    ("storage-bytes-max", "100000", ["0", "1M"]), ("free-bytes-min", "0", ["-1", "1G"]),
     ("namespaces-max", "2", ["0", "x"]), ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
     ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),
@@ -65,6 +70,12 @@ import Testing
     let code = try await client.code("PASSWORD \"engine of 1844\" \"engine of 1843\"")
     #expect(code == "RATE_LIMITED")
     for number in 0..<30 { try await client.value("POST title \(number)") }
+    // Forty at once, and one in a second.
+    var posted = "+"
+    for number in 0..<1_000 where posted.hasPrefix("+") {
+      posted = try await client.request("POST title \(number)")
+    }
+    #expect(posted.hasPrefix("-RATE_LIMITED ["))
     let others = [try await server.connect(), try await server.connect()]
     for other in others { #expect(try await other.request("PING") == "+\"PONG\"") }
     let last = try await server.connect()

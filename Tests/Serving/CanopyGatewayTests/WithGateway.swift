@@ -60,7 +60,8 @@ let openRules = """
 /// Runs a test with an HTTP port, then shuts it down.
 func withGateway(
   limits: Limits = Limits(), rules: String? = openRules, namespaces: MemoryNamespaces? = nil,
-  namespaceSettings: Namespaces.Settings = Namespaces.Settings(),
+  namespaceSettings: Namespaces.Settings = Namespaces.Settings(), quotas: WriteQuotas? = nil,
+  freeSpace: FreeSpace = FreeSpace(), storageBytesMax: Int? = nil,
   _ configure: (inout Gateway.Configuration) -> Void = { _ in },
   _ body: (GatewayServer) async throws -> Void
 ) async throws {
@@ -73,7 +74,8 @@ func withGateway(
   identity.isEmulator = configuration.isEmulator
   let parts = try await LineParts(
     limits: limits, identity: identity, namespaces: namespaces,
-    namespaceSettings: namespaceSettings)
+    namespaceSettings: namespaceSettings, quotas: quotas, freeSpace: freeSpace,
+    storageBytesMax: storageBytesMax)
   let engine = Task { await parts.run() }
   let gate = ConnectionGate(
     connectionsMax: limits.connectionsMax, perNetworkMax: limits.connectionsPerAddressMax)

@@ -43,6 +43,11 @@ struct TestSettings: Sendable {
   /// The namespaces besides the default one; nil for none.
   var namespaces: MemoryNamespaces?
   var namespaceSettings = Namespaces.Settings()
+  /// The bounds on writes; nil for none.
+  var quotas: WriteQuotas?
+  var freeSpace = FreeSpace()
+  /// The bytes that a user may store; nil for no bound.
+  var storageBytesMax: Int?
 }
 
 /// A server of one depth, and its parts.
@@ -127,7 +132,8 @@ func withServer(
     hashersMax: settings.hashersMax, journal: settings.journal,
     rulesFolder: settings.rulesFolder, identity: settings.identity,
     namespaces: settings.namespaces,
-    namespaceSettings: settings.namespaceSettings)
+    namespaceSettings: settings.namespaceSettings, quotas: settings.quotas,
+    freeSpace: settings.freeSpace, storageBytesMax: settings.storageBytesMax)
   let engine = Task { await parts.run() }
   let result: Result<Void, any Error>
   do {

@@ -22,7 +22,8 @@ extension SessionTests {
       // A socket of this machine is exempt.
       if depth == .inProcess {
         try await client.expect(
-          TestServer.signUp("bob"), "-RATE_LIMITED too many attempts; try again in 45 seconds")
+          TestServer.signUp("bob"),
+          "-RATE_LIMITED [45000 ms] too many attempts; try again in 45 seconds")
         server.parts.clock.advance(45_000)
       }
       try await client.value(TestServer.signUp("bob"))
@@ -46,7 +47,7 @@ extension SessionTests {
       #expect(replies["ada@example.org"] == replies["nobody@example.org"])
       let lines = try #require(replies["ada@example.org"])
       #expect(lines.prefix(5).allSatisfy { $0.hasPrefix("-UNAUTHENTICATED ") })
-      #expect(lines[5] == "-RATE_LIMITED too many attempts; try again in 1 second")
+      #expect(lines[5] == "-RATE_LIMITED [1000 ms] too many attempts; try again in 1 second")
       let right = "LOGIN ada@example.org \"secret words of ada\""
       try await client.expect(right, failsWith: "RATE_LIMITED")
       server.parts.clock.advance(1_000)
@@ -73,7 +74,7 @@ extension SessionTests {
       }
       try await ada.expect(
         "PASSWORD \"other words of ada\" another-secret",
-        "-RATE_LIMITED too many attempts; try again in 1 second")
+        "-RATE_LIMITED [1000 ms] too many attempts; try again in 1 second")
     }
   }
 
@@ -90,7 +91,8 @@ extension SessionTests {
       let client = try await server.connect()
       // A socket of this machine is exempt.
       if depth == .inProcess {
-        try await client.expect(login, "-RATE_LIMITED too many attempts; try again in 30 seconds")
+        try await client.expect(
+          login, "-RATE_LIMITED [30000 ms] too many attempts; try again in 30 seconds")
         server.parts.clock.advance(30_000)
       }
       try await client.value(login)

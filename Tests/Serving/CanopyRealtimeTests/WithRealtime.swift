@@ -120,9 +120,10 @@ let openRules =
 /// Runs the body of a test with a server.
 func withRealtime(
   _ depth: Depth, limits: Limits = Limits(), rules: String? = openRules, isEmulator: Bool = false,
+  quotas: WriteQuotas? = nil,
   _ body: (RealtimeServer) async throws -> Void
 ) async throws {
-  let parts = try await LineParts(limits: limits)
+  let parts = try await LineParts(limits: limits, quotas: quotas)
   let engine = Task { await parts.run() }
   var configuration = RealtimeConnections.Configuration()
   configuration.isEmulator = isEmulator

@@ -69,7 +69,7 @@ struct ModuleTests {
         "JWTKit", "Synchronization",
       ]),
     // Not sockets, SQL or the text of JSON.
-    Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine"]),
+    Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine", "Synchronization"]),
 
     // Not SQL: the form of rows, and the order of work that every store shares.
     Rule("Storage", "CanopyRows", ["CanopyTree", "CanopyEngine", "Foundation", "Synchronization"]),

@@ -102,7 +102,8 @@ extension AuthErrorCode {
         } else {
           error.sentence.contains("e-mail") ? .invalidEmail : .invalidArgument
         }
-      case .badRequest, .tooLarge, .notFound, .invalidPath, .invalidQuery: .invalidArgument
+      case .badRequest, .tooLarge, .quotaExceeded, .notFound, .invalidPath, .invalidQuery:
+        .invalidArgument
       case .permissionDenied: .userDisabled
       case .rateLimited: .tooManyRequests
       case .overloaded, .unavailable, .internalError: .internalError

@@ -164,7 +164,7 @@ extension RealtimeLink.Answer {
       case .failure, .ok, nil: .internalError
       }
     let text = JSONValue(reading: data)?.string ?? ""
-    return .failure(WireError(code, text.isEmpty ? "the server answered \(status)" : text))
+    return .failure(WireError(code, text: text.isEmpty ? "the server answered \(status)" : text))
   }
 }
 

@@ -192,7 +192,7 @@ export class Line extends EventTarget {
     if (!pending) return;
     if (kind === "+") return pending.resolve(JSON.parse(rest));
     const [code, ...words] = rest.split(" ");
-    pending.reject(failure(code, words.join(" ").replace(/^\[[A-Z_]+\] /, "")));
+    pending.reject(failure(code, words.join(" ").replace(/^\[([A-Z_]+|\d+ ms)\] /, "")));
     // The session of this connection was ended elsewhere.
     if (code === "UNAUTHENTICATED" && this.identity) this.confirm();
   }

@@ -1,0 +1,200 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+public import CanopyTree
+internal import CanopyWire
+internal import Synchronization
+
+/// The bounds on the writes of users and of remote networks, the same for all protocols and namespaces.
+///
+/// A write counts once, with the bytes of its paths and values, when it is requested: for the user, and for the remote
+/// network. It counts whatever its outcome is, also if the rules deny it. An on-disconnect write counts when it is set. The
+/// administrator is exempt, and so is this machine, if the settings say so.
+///
+/// A refused write does not count. Its error names the time to wait, and until then every write of the same user or
+/// network is refused. So a client that has sent several writes ahead can send all of them again in their order. The order
+/// of writes with `ONCE` is kept however long they are under way: after a refusal, later writes of the client are refused
+/// until the refused one comes again.
+///
+/// The buckets are in memory, and those of each node are its own. Safe to use from any thread.
+public final class WriteQuotas: Sendable {
+  /// The number of users, and of networks, whose buckets are remembered. Each takes about 150 bytes.
+  static let ownersMax = 50_000
+  /// The number of clients of `ONCE` with a refused write that are remembered.
+  static let refusedClientsMax = 10_000
+  /// The shortest wait that an error names, in milliseconds. There is then room for several writes.
+  static let waitMin: Int64 = 1_000
+  /// The time for which a client of `ONCE` has to send a refused write again before later ones, in milliseconds. After it,
+  /// the client has probably given the write up.
+  static let orderMax: Int64 = 60_000
+
+  /// A reason to refuse a write, for the metrics.
+  enum Reason: String, CaseIterable {
+    case user
+    case address
+    case order
+  }
+
+  /// The user and the network for which a write counts; nil for those that are exempt.
+  struct Owner: Sendable {
+    var user: Key?
+    var network: String?
+
+    /// Whether no bucket counts the write.
+    var isExempt: Bool { user == nil && network == nil }
+  }
+
+  fileprivate struct State {
+    var users: QuotaBuckets<Key>
+    var networks: QuotaBuckets<String>
+    /// The first refused write of each client of `ONCE`, and the time of the refusal.
+    var refusedClients = RecencyTable<ByteString, (number: Int64, at: Int64)>(
+      capacity: WriteQuotas.refusedClientsMax)
+    var refused: [Reason: Int] = [:]
+  }
+
+  private let state: Mutex<State>
+  /// The number of clients of `ONCE` with a refused write, so that most writes of exempt callers take no lock.
+  private let refusedClientCount = Atomic(0)
+  /// Whether users on this machine are exempt.
+  private let exemptsThisMachine: Bool
+
+  /// Creates full buckets.
+  ///
+  /// - Parameters:
+  ///   - limits: the rates.
+  ///   - exemptsThisMachine: whether the writes of users on this machine do not count. A network never counts for this
+  ///     machine, because there may be many people behind it.
+  ///   - ownersMax: the number of users, and of networks, that are remembered.
+  public init(_ limits: Limits, exemptsThisMachine: Bool = true, ownersMax: Int? = nil) {
+    self.exemptsThisMachine = exemptsThisMachine
+    let ownersMax = ownersMax ?? WriteQuotas.ownersMax
+    state = Mutex(
+      State(
+        users: QuotaBuckets(
+          .init(
+            writes: limits.writesPerSecond, bytes: limits.writeBytesPerSecond,
+            burstSeconds: limits.writeBurstSeconds), ownersMax: ownersMax),
+        networks: QuotaBuckets(
+          .init(
+            writes: limits.writesPerSecondPerAddress, bytes: limits.writeBytesPerSecondPerAddress,
+            burstSeconds: limits.writeBurstSeconds), ownersMax: ownersMax)))
+  }
+
+  /// The writes that were refused, by reason.
+  public var refused: [(reason: String, count: Int)] {
+    state.withLock { state in
+      Reason.allCases.map { ($0.rawValue, state.refused[$0] ?? 0) }
+    }
+  }
+
+  /// The numbers of remembered users and networks.
+  var counts: (users: Int, networks: Int) {
+    state.withLock { ($0.users.count, $0.networks.count) }
+  }
+
+  /// Returns the owner of the writes of a caller.
+  ///
+  /// - Parameters:
+  ///   - user: the user; nil without a login.
+  ///   - network: the remote network; nil for this machine.
+  func owner(user: Key?, network: String?) -> Owner {
+    guard network != nil || !exemptsThisMachine else { return Owner() }
+    return Owner(user: user, network: network)
+  }
+
+  /// Counts a write, or returns the error with which it is refused. O(1).
+  ///
+  /// - Parameters:
+  ///   - origin: identifies a write that its client may send again; nil for others.
+  ///   - now: the time in milliseconds since 1970.
+  func admit(_ owner: Owner, bytes: Int, once origin: WriteOrigin?, now: Int64) -> WireError? {
+    if owner.isExempt {
+      // Its write may have been refused for lack of space.
+      guard let origin, refusedClientCount.load(ordering: .relaxed) > 0 else { return nil }
+      return state.withLock { state in
+        isInOrder(origin, now: now, &state) ? nil : state.refuse(.order, after: Self.waitMin)
+      }
+    }
+    return state.withLock { state in
+      let user =
+        owner.user.flatMap { state.users.refuse($0, waitMin: Self.waitMin, now: now) } ?? 0
+      let network =
+        owner.network.flatMap { state.networks.refuse($0, waitMin: Self.waitMin, now: now) } ?? 0
+      guard user == 0, network == 0 else {
+        if let origin { noteRefusal(of: origin, now: now, &state) }
+        return state.refuse(user >= network ? .user : .address, after: max(user, network))
+      }
+      if let origin, !isInOrder(origin, now: now, &state) {
+        return state.refuse(.order, after: Self.waitMin)
+      }
+      if let key = owner.user { state.users.charge(key, bytes: bytes, now: now) }
+      if let key = owner.network { state.networks.charge(key, bytes: bytes, now: now) }
+      return nil
+    }
+  }
+
+  /// Counts further bytes of a write that was admitted.
+  func charge(_ owner: Owner, bytes: Int, now: Int64) {
+    guard bytes > 0, !owner.isExempt else { return }
+    state.withLock { state in
+      if let key = owner.user { state.users.charge(key, writes: 0, bytes: bytes, now: now) }
+      if let key = owner.network { state.networks.charge(key, writes: 0, bytes: bytes, now: now) }
+    }
+  }
+
+  /// Notes that a write was refused for another reason, so that later writes of its client do not overtake it.
+  func noteRefusal(of origin: WriteOrigin, now: Int64) {
+    state.withLock { noteRefusal(of: origin, now: now, &$0) }
+  }
+
+  private func noteRefusal(of origin: WriteOrigin, now: Int64, _ state: inout State) {
+    state.noteRefusal(of: origin, now: now)
+    refusedClientCount.store(state.refusedClients.count, ordering: .relaxed)
+  }
+
+  private func isInOrder(_ origin: WriteOrigin, now: Int64, _ state: inout State) -> Bool {
+    defer { refusedClientCount.store(state.refusedClients.count, ordering: .relaxed) }
+    return state.isInOrder(origin, now: now)
+  }
+}
+
+extension WriteQuotas.State {
+  /// Returns the error of a refusal, and counts it.
+  mutating func refuse(_ reason: WriteQuotas.Reason, after wait: Int64) -> WireError {
+    refused[reason, default: 0] += 1
+    let sentence =
+      switch reason {
+      case .user: "you write more than this server takes from a user"
+      case .address: "more is written from your address than this server takes from an address"
+      case .order: "an earlier write of this client was refused; send it again first"
+      }
+    return WireError(
+      .rateLimited, retryMilliseconds: wait, "\(sentence); try again in \(WireError.words(wait))")
+  }
+
+  mutating func noteRefusal(of origin: WriteOrigin, now: Int64) {
+    let name = origin.rememberedName
+    if let earlier = refusedClients[name], earlier.number <= origin.number,
+      origin.seen < earlier.number, isRecent(earlier.at, now)
+    {
+      return
+    }
+    refusedClients.set((origin.number, now), for: name)
+  }
+
+  /// Whether no write of the client that was refused before has yet to come again first.
+  mutating func isInOrder(_ origin: WriteOrigin, now: Int64) -> Bool {
+    let name = origin.rememberedName
+    guard let earlier = refusedClients[name] else { return true }
+    if origin.number > earlier.number, origin.seen < earlier.number, isRecent(earlier.at, now) {
+      return false
+    }
+    refusedClients.remove(name)
+    return true
+  }
+
+  private func isRecent(_ time: Int64, _ now: Int64) -> Bool {
+    let (age, overflow) = now.subtractingReportingOverflow(time)
+    return !overflow && age < WriteQuotas.orderMax
+  }
+}

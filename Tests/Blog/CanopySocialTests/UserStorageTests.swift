@@ -1,0 +1,116 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// The bytes that users have stored: after each commit they are those of the tree.
+@Suite(.timeLimit(.minutes(20))) struct UserStorageTests {
+  /// Returns the bytes of each user, counted anew.
+  private func expected(in root: Node) -> [Key: Int] {
+    var bytes: [Key: Int] = [:]
+    func add(_ node: Node, _ texts: [Key]) {
+      guard let uid = node.child("uid").stringValue.flatMap({ try? Key($0) }) else { return }
+      bytes[uid, default: 0] +=
+        256 + texts.reduce(0) { $0 + (node.child($1).stringValue?.utf8.count ?? 0) }
+    }
+    root.child("posts").forEachChild { _, post in
+      add(post, ["title", "body"])
+      return true
+    }
+    root.child("post-comments").forEachChild { _, comments in
+      comments.forEachChild { _, comment in
+        add(comment, ["text"])
+        return true
+      }
+      return true
+    }
+    root.child("removed-posts").forEachChild { _, uid in
+      if let uid = uid.stringValue.flatMap({ try? Key($0) }) { bytes[uid, default: 0] += 256 }
+      return true
+    }
+    return bytes
+  }
+
+  private func check(
+    _ storage: UserStorage, _ root: Node, at location: SourceLocation = #_sourceLocation
+  ) {
+    let expected = expected(in: root)
+    for uid: Key in ["ada", "bob", "eve"] {
+      #expect(storage.bytes(of: uid) == expected[uid] ?? 0, sourceLocation: location)
+    }
+  }
+
+  @Test func `the bytes are those of the tree after posts, comments, removals and raw writes`()
+    async throws
+  {
+    try await Blog.with { blog in
+      let storage = UserStorage(of: blog.engine, bytesMax: .max)
+      var random = SeededGenerator(printingSeedFor: "stored bytes")
+      var posts: [(Key, Key)] = []
+      for _ in 0..<300 {
+        let uid: Key = ["ada", "bob", "eve"][Int(random.next() % 3)]
+        let text = String(repeating: "é", count: Int(random.next() % 50) + 1)
+        switch random.next() % 6 {
+        case 0, 1:
+          let id = try await blog.engine.transact {
+            try Posts.create(by: uid, title: text, body: text, in: &$0)
+          }.result
+          posts.append((id, uid))
+        case 2:
+          guard let (id, author) = posts.randomElement(using: &random) else { break }
+          _ = try await blog.engine.transact {
+            try Posts.edit(id, by: author, title: "t", body: text, in: &$0)
+          }
+        case 3:
+          guard let (id, _) = posts.randomElement(using: &random) else { break }
+          _ = try await blog.engine.transact { try Posts.toggleStar(id, by: uid, in: &$0) }
+        case 4:
+          guard let (id, _) = posts.randomElement(using: &random) else { break }
+          _ = try await blog.engine.transact {
+            try Comments.create(on: id, by: uid, text: text, in: &$0)
+          }
+        default:
+          guard let (id, author) = posts.popLast() else { break }
+          _ = try await blog.engine.transact { try Posts.delete(id, by: author, in: &$0) }
+        }
+        if random.next() % 4 == 0 { check(storage, blog.root) }
+      }
+      check(storage, blog.root)
+      // The administrator writes any data.
+      for (path, value) in [
+        ("posts/x", json(#"{"uid":"ada","title":"1234","body":5}"#)),
+        ("posts/x/.priority", Node("p")),
+        ("posts/y", json(#""text""#)),
+        ("post-comments/z", json(#"{"c":{"uid":"eve","text":"1"}}"#)),
+        ("posts/x", .absent), ("post-comments", .absent), ("posts", .absent),
+      ] {
+        let write = try Write.set(Location(path), WriteValue(value))
+        _ = try await blog.engine.transact { _ in Decision(write, ()) }
+        check(storage, blog.root)
+      }
+      // A server that starts counts the same.
+      check(UserStorage(of: blog.engine, bytesMax: .max), blog.root)
+    }
+  }
+
+  @Test func `writes that are not stored yet count as well`() async throws {
+    try await Blog.with { blog in
+      let storage = UserStorage(of: blog.engine, bytesMax: 600)
+      let post = json(#"{"uid":"ada","title":"1234","body":"5678901234"}"#)
+      func admit(_ id: String) throws {
+        try storage.admit(
+          [Assignment(try Location("posts/\(id)"), post)], over: blog.root)
+      }
+      try admit("a")
+      try admit("b")
+      #expect(throws: SocialError.self) { try admit("c") }
+      #expect(storage.refused == 1)
+      // Neither was made, so there is room after the next commit.
+      _ = try await blog.engine.transact {
+        try Posts.create(by: "bob", title: "t", body: "b", in: &$0)
+      }
+      try admit("c")
+    }
+  }
+}

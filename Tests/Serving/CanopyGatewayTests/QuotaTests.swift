@@ -1,0 +1,77 @@
+import CanopyEngine
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyGateway
+
+/// The bounds on writes, as clients of HTTP see them.
+@Suite(.timeLimit(.minutes(20))) struct QuotaTests {
+  @Test func `a user with too many writes gets 429 and the seconds to wait`() async throws {
+    var limits = Limits()
+    limits.writesPerSecond = 1
+    limits.writeBurstSeconds = 4
+    try await withGateway(
+      limits: limits, quotas: WriteQuotas(limits, exemptsThisMachine: false)
+    ) { server in
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let path = "/users/\(uid)/x.json?auth=\(token)"
+        #expect(try await client.request("PUT", path, [:], "1").status == 200)
+        #expect(try await client.request("POST", path, [:], "2").status == 200)
+        #expect(try await client.request("PATCH", path, [:], #"{"a":1}"#).status == 200)
+        // A condition takes another way.
+        let present = try await client.request("GET", path, ["X-Firebase-ETag": "true"])
+        let etag = try #require(present.fields["etag"])
+        #expect(
+          try await client.request("PATCH", path, ["if-match": etag], #"{"b":1}"#).status == 200)
+        let requests: [(method: String, body: String?)] = [
+          ("PUT", "1"), ("POST", "1"), ("PATCH", "{}"), ("DELETE", nil),
+        ]
+        for (method, body) in requests {
+          let refused = try await client.request(method, path, [:], body)
+          #expect(refused.status == 429, "\(method)")
+          #expect(refused.fields["retry-after"] == "1")
+          #expect(refused.json?["error"]?.string?.contains("more than this server takes") == true)
+        }
+        #expect(try await client.request("GET", path).status == 200)
+        server.parts.clock.advance(1_000)
+        #expect(try await client.request("PUT", path, [:], "1").status == 200)
+      }
+    }
+  }
+
+  @Test func `without space writes get 503 and the seconds to wait, and reads go on`() async throws
+  {
+    let space = FreeSpace(bytesMin: 800)
+    try await withGateway(freeSpace: space) { server in
+      try await server.connect { client in
+        #expect(try await client.request("PUT", "/open/a.json", [:], "1").status == 200)
+        space.note(0)
+        let refused = try await client.request("PUT", "/open/a.json", [:], "2")
+        #expect(refused.status == 503 && refused.fields["retry-after"] == "5")
+        #expect(refused.json?["error"]?.string?.contains("almost full") == true)
+        #expect(try await client.request("GET", "/open/a.json").text == "1")
+        let removed = try await client.request("DELETE", "/open/a.json", server.administrator)
+        #expect(removed.status == 200)
+        space.note(1_000)
+        #expect(try await client.request("PUT", "/open/a.json", [:], "2").status == 200)
+      }
+    }
+  }
+
+  @Test func `a user with too many stored bytes gets 507`() async throws {
+    try await withGateway(rules: nil, storageBytesMax: 100) { server in
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let post = #"{"uid":"\#(uid)","author":"ada","title":"t","body":"b"}"#
+        let refused = try await client.request(
+          "POST", "/posts.json?auth=\(token)", [:], post)
+        #expect(refused.status == 507, "\(refused.text)")
+        #expect(refused.fields["retry-after"] == nil)
+        #expect(server.parts.engine.root.child("posts").isAbsent)
+      }
+    }
+  }
+}

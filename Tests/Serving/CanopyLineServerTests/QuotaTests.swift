@@ -1,0 +1,260 @@
+import CanopySession
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+
+/// The bounds on the writes of users and addresses, on free space and on stored bytes, as clients see them.
+@Suite(.timeLimit(.minutes(20))) struct QuotaTests {
+  private static let openRules =
+    #"{"rules":{".read":true,"$top":{".write":"newData.val() !== 'no'"}}}"#
+
+  /// Runs a test with a server on which users are limited on this machine too.
+  private func with(
+    _ depth: Depth, writes: Int = 2, bytes: Int = 100_000, burst: Int = 2,
+    _ body: (TestServer) async throws -> Void
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.writesPerSecond = writes
+      $0.limits.writeBytesPerSecond = bytes
+      $0.limits.writeBurstSeconds = burst
+      $0.quotas = WriteQuotas($0.limits, exemptsThisMachine: false)
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      try await body(server)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a user has a burst, and then an error with the time to wait, on all connections`(
+    _ depth: Depth
+  ) async throws {
+    try await with(depth) { server in
+      let ada = try await server.connect()
+      let token = try await ada.text("token", TestServer.signUp("ada"))
+      for number in 1...4 { try await ada.value("SET /n \(number)") }
+      let refusal =
+        "-RATE_LIMITED [1000 ms] you write more than this server takes from a user; try again in 1 second"
+      try await ada.expect("SET /n 5", refusal)
+      let other = try await server.connect()
+      try await other.value("AUTH \(token)")
+      try await other.expect("SET /n 6", refusal)
+      try await ada.expect("GET /n", "+4")
+      server.parts.clock.advance(999)
+      try await other.expect("SET /n 7", contains: "[1 ms]")
+      server.parts.clock.advance(1)
+      try await ada.value("SET /n 8")
+      try await other.value("SET /n 9")
+      try await ada.expect("SET /n 10", failsWith: "RATE_LIMITED")
+      let bob = try await server.connect(as: "bob")
+      try await bob.value("SET /n 11")
+      #expect(server.parts.operations.quotas?.refused.first?.count == 4)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write counts whatever its outcome is, and a refused one does not`(_ depth: Depth)
+    async throws
+  {
+    try await with(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      for _ in 0..<4 { try await ada.expect("SET /n \"no\"", failsWith: "PERMISSION_DENIED") }
+      for _ in 0..<10 { try await ada.expect("SET /n 1", failsWith: "RATE_LIMITED") }
+      server.parts.clock.advance(1_000)
+      for _ in 0..<2 { try await ada.value("SET /n 1") }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `each kind of write counts once, and reads do not`(_ depth: Depth) async throws {
+    try await with(depth, writes: 1, burst: 1) { server in
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title body")
+      let lines = [
+        "SET /a 1", "UPDATE / {\"a\":2,\"b\":3}", "PUSH /list 1", "REMOVE /b",
+        "CAS /a wrong 3", "ONCE 0123456789abcdef 1 0 SET /a 4", "POST title body",
+        "EDIT \(id) title other", "STAR \(id)", "COMMENT \(id) text", "RENAME countess",
+        "ONDISCONNECT SET /d 1", "ONDISCONNECT UPDATE / {\"d\":2}", "DELETE \(id)",
+      ]
+      for line in lines {
+        server.parts.clock.advance(1_000)
+        try await ada.value(line)
+        try await ada.expect("SET /z 1", failsWith: "RATE_LIMITED")
+      }
+      server.parts.clock.advance(1_000)
+      for line in ["GET /a", "RECENT", "PING", "ONDISCONNECT CANCEL /d", "HELLO"] {
+        try await ada.value(line)
+      }
+      try await ada.value("SET /z 1")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `an on-disconnect write counts when it is set, and not when it is made`(_ depth: Depth)
+    async throws
+  {
+    try await with(depth, writes: 1, burst: 1) { server in
+      let ada = try await server.connect()
+      let token = try await ada.text("token", TestServer.signUp("ada"))
+      try await ada.value("ONDISCONNECT SET /gone 1")
+      try await ada.expect("ONDISCONNECT SET /gone 2", failsWith: "RATE_LIMITED")
+      server.parts.clock.advance(1_000)
+      await ada.disconnect()
+      try await server.eventually { server.root.child("gone") == 1 }
+      let again = try await server.connect()
+      try await again.value("AUTH \(token)")
+      try await again.value("SET /n 1")
+      try await again.expect("SET /n 2", failsWith: "RATE_LIMITED")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the bytes of a write count, also if they exceed the bucket`(_ depth: Depth) async throws {
+    try await with(depth, writes: 100, bytes: 10_000) { server in
+      let ada = try await server.connect(as: "ada")
+      // A value of this size is measured beside the event loop.
+      for (count, wait) in [(30_000, 1_001), (200_000, 18_001)] {
+        let text = String(repeating: "x", count: count)
+        try await ada.value("SET /n \"\(text)\"")
+        try await ada.expect("SET /n 1", contains: "[\(wait) ms]")
+        server.parts.clock.advance(Int64(wait))
+        try await ada.value("SET /n 1")
+        server.parts.clock.advance(100_000)
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the administrator is exempt, and so is this machine by default`(_ depth: Depth)
+    async throws
+  {
+    try await withServer(depth) {
+      $0.limits.writesPerSecond = 1
+      $0.limits.writeBurstSeconds = 1
+      $0.quotas = WriteQuotas($0.limits)
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      let administrator = try await server.connectAsAdministrator()
+      for number in 0..<5 { try await administrator.value("SET /n \(number)") }
+      let ada = try await server.connect(as: "ada")
+      try await ada.value("SET /n 1")
+      switch depth {
+      case .inProcess: try await ada.expect("SET /n 2", failsWith: "RATE_LIMITED")
+      case .socket: for number in 0..<5 { try await ada.value("SET /n \(number)") }
+      }
+    }
+  }
+
+  @Test func `all clients of an address share a bucket, also those without a login`() async throws {
+    try await withServer(.inProcess) {
+      $0.limits.writesPerSecondPerAddress = 2
+      $0.limits.writeBurstSeconds = 2
+      $0.quotas = WriteQuotas($0.limits)
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      let clients = [
+        try await server.connect(as: "ada"), try await server.connect(as: "bob"),
+        try await server.connect(), try await server.connect(),
+      ]
+      for client in clients { try await client.value("SET /n 1") }
+      for client in clients {
+        try await client.expect("SET /n 1", contains: "from your address")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write with ONCE does not overtake one that was refused`(_ depth: Depth) async throws {
+    try await with(depth, writes: 1, burst: 1) { server in
+      let ada = try await server.connect(as: "ada")
+      let once = "ONCE 0123456789abcdef"
+      try await ada.send((1...3).map { "\(once) \($0) 0 SET /n \($0)\n" }.joined())
+      let codes = try await ada.readLines(3).map { $0.prefix { $0 != " " && $0 != ":" } }
+      #expect(codes[0].first == "+" && codes[1...] == ["-RATE_LIMITED", "-RATE_LIMITED"])
+      server.parts.clock.advance(1_000)
+      try await ada.expect("\(once) 3 0 SET /n 3", contains: "earlier write")
+      try await ada.value("\(once) 2 0 SET /n 2")
+      server.parts.clock.advance(1_000)
+      try await ada.value("\(once) 3 0 SET /n 3")
+      try await ada.expect("GET /n", "+3")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `without space only removals by the administrator are made, and reads go on`(
+    _ depth: Depth
+  ) async throws {
+    let space = FreeSpace(bytesMin: 800)
+    try await withServer(depth) {
+      $0.freeSpace = space
+      $0.quotas = WriteQuotas($0.limits)
+    } _: { server in
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title body")
+      try await server.set("/a", "{\"b\":1,\"c\":2}")
+      let administrator = try await server.connectAsAdministrator()
+      let listener = try await server.connectAsAdministrator()
+      try await listener.value("LISTEN /a/b {\"events\":\"value\"}")
+      #expect(try await listener.readLine().contains("\"data\":1"))
+      space.note(799)
+      let refusal =
+        "-UNAVAILABLE [5000 ms] the disk of the server is almost full, so the write was not made; reads go on, "
+        + "try again later, or tell the administrator to free space"
+      for line in [
+        "POST t b", "STAR \(id)", "DELETE \(id)", "SET /x 1", "ONDISCONNECT SET /x 1",
+        "ONCE 0123456789abcdef 1 0 SET /x 1",
+      ] {
+        try await ada.expect(line, refusal)
+      }
+      for line in ["SET /x 1", "PUSH /x 1", "UPDATE /a {\"b\":null,\"d\":1}"] {
+        try await administrator.expect(line, refusal)
+      }
+      try await ada.value("ONDISCONNECT CANCEL /x")
+      try await ada.value("SHOW \(id)")
+      try await administrator.value("REMOVE /a/b")
+      #expect(try await listener.readLine().contains("\"data\":null"))
+      try await administrator.value("UPDATE /a {\"c\":null}")
+      space.note(899)
+      try await ada.expect("STAR \(id)", refusal)
+      space.note(900)
+      try await ada.value("STAR \(id)")
+      #expect(space.refused == 10)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the posts and comments of a user have a bound on their bytes`(_ depth: Depth)
+    async throws
+  {
+    // The texts of a post and 256 bytes.
+    try await withServer(depth) {
+      $0.storageBytesMax = 1_000
+    } _: { server in
+      let ada = try await Person(server, "ada")
+      let body = String(repeating: "x", count: 743)
+      let id = try await ada.client.text("id", "POST t \(body)")
+      #expect(server.parts.operations.storage?.bytes(of: try Key(ada.uid)) == 1_000)
+      for line in [
+        "COMMENT \(id) a", "POST t b", "EDIT \(id) t \(body)y",
+        "PUSH /post-comments/\(id) \(ada.comment())",
+      ] {
+        try await ada.client.expect(line, failsWith: "QUOTA_EXCEEDED", "1000 bytes")
+      }
+      try await ada.client.value("STAR \(id)")
+      try await ada.client.value("EDIT \(id) u \(body)")
+      let bob = try await Person(server, "bob")
+      try await bob.client.value("COMMENT \(id) a")
+      try await ada.client.value("EDIT \(id) t short")
+      let comment = try await ada.client.text("id", "COMMENT \(id) text")
+      #expect(server.parts.operations.storage?.bytes(of: try Key(ada.uid)) == 262 + 260)
+      try await ada.client.value("UNCOMMENT \(id) \(comment)")
+      try await ada.client.value("DELETE \(id)")
+      // The id stays reserved for a while, and counts.
+      #expect(server.parts.operations.storage?.bytes(of: try Key(ada.uid)) == 256)
+      #expect(server.parts.operations.storage?.bytes(of: try Key(bob.uid)) == 0)
+      #expect(server.parts.operations.storage?.refused == 4)
+    }
+  }
+}

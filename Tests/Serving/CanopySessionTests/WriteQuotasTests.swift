@@ -1,0 +1,91 @@
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopySession
+
+/// The bounds on writes without a server.
+struct WriteQuotasTests {
+  private func quotas(exempts: Bool = true) -> WriteQuotas {
+    var limits = Limits()
+    limits.writesPerSecond = 1
+    limits.writesPerSecondPerAddress = 2
+    limits.writeBurstSeconds = 1
+    return WriteQuotas(limits, exemptsThisMachine: exempts)
+  }
+
+  private func origin(_ number: Int64, seen: Int64 = 0) throws -> WriteOrigin {
+    try WriteOrigin(client: "0123456789abcdef", number: number, seen: seen)
+  }
+
+  @Test func `this machine has no network, and its users are exempt unless the settings say so`() {
+    #expect(quotas().owner(user: "ada", network: nil).isExempt)
+    let limited = quotas(exempts: false)
+    #expect(limited.owner(user: nil, network: nil).isExempt)
+    let owner = limited.owner(user: "ada", network: nil)
+    #expect(owner.user == "ada" && owner.network == nil)
+    #expect(quotas().owner(user: "ada", network: "n").user == "ada")
+  }
+
+  @Test func `a user on several networks has one bucket, and users of a network share its bucket`()
+  {
+    let quotas = quotas()
+    let ada = quotas.owner(user: "ada", network: "1")
+    let other = quotas.owner(user: "ada", network: "2")
+    #expect(quotas.admit(ada, bytes: 1, once: nil, now: 0) == nil)
+    #expect(quotas.admit(other, bytes: 1, once: nil, now: 0)?.code == .rateLimited)
+    let bob = quotas.owner(user: "bob", network: "1")
+    #expect(quotas.admit(bob, bytes: 1, once: nil, now: 0) == nil)
+    let eve = quotas.owner(user: "eve", network: "1")
+    let refusal = quotas.admit(eve, bytes: 1, once: nil, now: 0)
+    #expect(refusal?.sentence.contains("your address") == true)
+    #expect(refusal?.retryMilliseconds == 1_000)
+    // A refused write counts for nobody: eve can write from elsewhere.
+    let elsewhere = quotas.owner(user: "eve", network: "3")
+    #expect(quotas.admit(elsewhere, bytes: 1, once: nil, now: 0) == nil)
+    #expect(quotas.refused.map(\.count) == [1, 1, 0])
+  }
+
+  @Test func `after a refusal later writes of a client wait for the refused one`() throws {
+    let quotas = quotas()
+    let ada = quotas.owner(user: "ada", network: "1")
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(1), now: 0) == nil)
+    for number: Int64 in [2, 3] {
+      #expect(quotas.admit(ada, bytes: 1, once: try origin(number), now: 0) != nil)
+    }
+    let early = quotas.admit(ada, bytes: 1, once: try origin(3), now: 1_000)
+    #expect(early?.sentence.contains("earlier write") == true)
+    #expect(early?.retryMilliseconds == 1_000)
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(2), now: 1_000) == nil)
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(3), now: 2_000) == nil)
+    // A client that has given a write up says so by the number that it has seen.
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(4), now: 2_000) != nil)
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(6, seen: 4), now: 3_000) == nil)
+    // Others need not wait for longer than a minute.
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(7), now: 3_000) != nil)
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(8), now: 62_999) != nil)
+    #expect(quotas.admit(ada, bytes: 1, once: try origin(8), now: 63_000) == nil)
+  }
+
+  @Test func `the order also holds for callers whose writes do not count`() throws {
+    let quotas = quotas()
+    let owner = WriteQuotas.Owner()
+    #expect(quotas.admit(owner, bytes: 1, once: try origin(1), now: 0) == nil)
+    quotas.noteRefusal(of: try origin(2), now: 0)
+    #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0)?.code == .rateLimited)
+    #expect(quotas.admit(owner, bytes: 1, once: try origin(2), now: 0) == nil)
+    #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0) == nil)
+  }
+
+  @Test func `the space is low below the bound, and enough again an eighth above it`() {
+    let space = FreeSpace(bytesMin: 800)
+    #expect(!space.isLow && space.bytes == nil)
+    #expect(space.note(800) == nil && !space.isLow)
+    #expect(space.note(799) == true && space.isLow)
+    #expect(space.note(899) == nil && space.isLow)
+    #expect(space.note(900) == false && !space.isLow)
+    #expect(space.note(0) == true && space.bytes == 0)
+    let unbounded = FreeSpace()
+    #expect(unbounded.note(0) == nil && !unbounded.isLow)
+  }
+}
