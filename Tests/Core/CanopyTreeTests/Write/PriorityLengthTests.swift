@@ -28,7 +28,7 @@ struct PriorityLengthTests {
   @Test func `a priority that is a location may have the bytes of the bound, and no more`() throws {
     for text in [longest, longest + "p"] {
       let write = try Write.set(
-        try Location("a/.priority"), try WriteValue(json: "\"\(text)\"", limits: Limits()))
+        Location("a/.priority"), try WriteValue(json: "\"\(text)\"", limits: Limits()))
       if text == longest {
         try write.checkPriorities(Limits())
       } else {
