@@ -4,12 +4,12 @@ internal import Synchronization
 
 /// The bytes that the posts and comments of each user take, and the bound on them.
 ///
-/// A post counts for its author with the bytes of its title and its body, a comment with those of its text, and each with
-/// `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that no user can fill the
-/// disk with posts that are removed at once. Stars and profiles do not count.
+/// A post counts for its author with the bytes of its title and its body, a comment with those of its text, and each
+/// with `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that no user can
+/// fill the disk with posts that are removed at once. Stars and profiles do not count.
 ///
-/// The numbers follow from the tree: they are counted when the server starts, and after that from the differences of its
-/// versions. So they also agree after writes of the administrator, of other nodes and of a restore. Writes that were
+/// The numbers follow from the tree: they are counted when the server starts, and after that from the differences of
+/// its versions. So they also agree after writes of the administrator, of other nodes and of a restore. Writes that were
 /// admitted and are not in the tree yet count as well.
 ///
 /// Complexity: O(posts and comments) at the start; afterwards O(log n) for each post or comment that has changed. The
@@ -18,8 +18,8 @@ internal import Synchronization
 public final class UserStorage: BatchObserver {
   /// The bytes that each post, comment or reserved id counts besides its texts.
   public static let entryBytes = 256
-  /// The number of commits after which the differences are looked for at the latest: the former version of the tree stays
-  /// in memory until then.
+  /// The number of commits after which the differences are looked for at the latest: the former version of the tree
+  /// stays in memory until then.
   private static let commitsMax: Int64 = 1_024
 
   /// The most bytes of one user.
