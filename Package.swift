@@ -241,6 +241,8 @@ let package = Package(
       name: "CLibpq", path: "Sources/Tools/CLibpq", pkgConfig: "libpq",
       providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
+    // For tests only.
+    .target(name: "CFaultyDisk", dependencies: [sqlite], path: "Sources/Tools/CFaultyDisk"),
     .target(
       name: "CanopyTesting",
       dependencies: [
@@ -359,6 +361,14 @@ let package = Package(
         nioEmbedded, nioHTTP1, nioWebSocket,
       ],
       path: "Tests/Serving/CanopyRealtimeTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyDiskTests",
+      dependencies: [
+        "CFaultyDisk", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
+        "CanopySQLite", "CanopyBackup", "CanopySession", "CanopyLineServer", "CanopyTesting",
+        logging, lifecycle,
+      ],
+      path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),

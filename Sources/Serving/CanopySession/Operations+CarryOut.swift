@@ -61,7 +61,7 @@ extension Operations {
         var rest = ended
         rest.writes.removeFirst(outcome.decided)
         let (isFirst, mustSchedule) = disconnectRetries.add(rest, isRetry: isRetry)
-        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
+        if mustSchedule, !engine.isStopping { retry { [self] in carryOutAgain(retry) } }
         if isFirst {
           logger.error(
             "on-disconnect writes failed; they are tried again until they are made",
@@ -105,7 +105,8 @@ extension Operations {
         for ended in waiting {
           if disconnectRetries.add(ended, isRetry: true).mustSchedule { mustSchedule = true }
         }
-        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
+        // The loop of the connection may be gone soon. The store keeps the writes for the next start.
+        if mustSchedule, !engine.isStopping { retry { [self] in carryOutAgain(retry) } }
       }
     }
   }

@@ -20,12 +20,19 @@ final class DatabaseFiles: Sendable {
   private let isClosed = Mutex(false)
   /// The greatest size in bytes that the write-ahead log had.
   private let logBytes = Atomic(0)
+  /// The number of errors of the disk.
+  private let errors = Atomic(0)
+  /// The number of errors of the disk after which the log was repaired; -1 if an earlier process has left a log.
+  private let repairedErrors: Atomic<Int>
 
   /// Opens the files that exist.
   ///
   /// Precondition of `close`: SQLite has closed the files. Closing any descriptor of a file releases all POSIX locks
   /// that the process has on the file, including SQLite's.
-  init(_ paths: [String]) {
+  ///
+  /// - Parameter hasLeftLog: whether an earlier process has left a log, which is repaired like one after an error.
+  init(_ paths: [String], hasLeftLog: Bool = false) {
+    repairedErrors = Atomic(hasLeftLog ? -1 : 0)
     files = paths.compactMap { path in
       let descriptor = open(path, O_RDONLY | O_CLOEXEC)
       guard descriptor >= 0 else { return nil }
@@ -46,20 +53,34 @@ final class DatabaseFiles: Sendable {
     }
   }
 
+  /// Notes an error of the disk. The files may lack bytes that were written since they were last synchronized.
+  func noteError() { errors.add(1, ordering: .relaxed) }
+
+  /// The number of errors of the disk if the log must be repaired before it is used again: see `LogRepair`.
+  var unrepairedErrors: Int? {
+    let count = errors.load(ordering: .relaxed)
+    return count == repairedErrors.load(ordering: .relaxed) ? nil : count
+  }
+
+  /// Notes that the log was repaired after so many errors.
+  func noteRepair(after count: Int) { repairedErrors.store(count, ordering: .relaxed) }
+
   /// Synchronizes the write-ahead log, if the files are open. Blocks until the disk has answered.
   ///
-  /// Ignores an error: the system reports it to SQLite's descriptor as well, at the next durable transaction.
+  /// An error is only noted.
   func synchronizeLog() { synchronize { $0.isLog } }
 
   /// Synchronizes the database file, if the files are open. Blocks until the disk has answered.
   ///
-  /// Ignores an error: the system reports it to SQLite's descriptor as well, when a copy of the log is complete.
+  /// An error is only noted.
   func synchronizeDatabase() { synchronize { !$0.isLog } }
 
   private func synchronize(_ isWanted: (File) -> Bool) {
     isClosed.withLock { isClosed in
       guard !isClosed else { return }
-      for file in files where isWanted(file) { fdatasync(file.descriptor) }
+      for file in files where isWanted(file) {
+        if fdatasync(file.descriptor) != 0 { noteError() }
+      }
     }
   }
 

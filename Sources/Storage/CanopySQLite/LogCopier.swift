@@ -24,6 +24,8 @@ internal import Synchronization
 /// Background steps may write much in a short time, such as a checkpoint of large values. The log is copied after fewer
 /// frames of them, because the disk serves no commit quickly while it writes the frames of a long log.
 ///
+/// After an error of the disk nothing is copied until the log is repaired: see `LogRepair`.
+///
 /// Isolation: the hook runs on the writing connection's queue, and copying on `queue`.
 final class LogCopier: Sendable {
   fileprivate struct State {
@@ -166,11 +168,14 @@ final class LogCopier: Sendable {
         state.threshold = max(framesMax, state.frames + growth)
       }
     }
-    guard let pool = writer.withLock({ $0 }), !state.withLock({ $0.isClosed }) else { return }
+    guard let pool = writer.withLock({ $0 }), let files = files.withLock({ $0 }),
+      !state.withLock({ $0.isClosed })
+    else { return }
     do {
       let connection = try openConnection()
       var copied = 0
       for _ in 0..<LogCopier.passesMax {
+        guard files.unrepairedErrors == nil else { return }
         let (before, frames) = (copied, frames)
         copied = try connection.inDatabase { try $0.checkpoint(.passive).checkpointedFrameCount }
         note(copied: copied - before)
@@ -178,16 +183,18 @@ final class LogCopier: Sendable {
         delayedFrames = max(0, min(frames, self.frames) - copied)
         if copied - before <= LogCopier.lastFramesMax { break }
       }
-      synchronizeDatabase()
+      synchronizeDatabase(files)
       guard delayedFrames == 0 else {
         state.withLock { $0.delayedCopies += 1 }
         return
       }
       try pool.writeWithoutTransaction { db in
+        guard files.unrepairedErrors == nil else { return }
         note(copied: try db.checkpoint(.passive).checkpointedFrameCount - copied)
         state.withLock { $0.writerFramesMax = max($0.writerFramesMax, $0.copiedFrames) }
       }
     } catch {
+      if LogRepair.isNeeded(after: error) { files.noteError() }
       logger.warning(
         "the write-ahead log could not be copied into the database file; it is tried again",
         metadata: ["error": "\(error)"])
@@ -199,8 +206,8 @@ final class LogCopier: Sendable {
   }
 
   /// Synchronizes the frames that were copied. Blocks until the disk has answered.
-  private func synchronizeDatabase() {
-    files.withLock { $0 }?.synchronizeDatabase()
+  private func synchronizeDatabase(_ files: DatabaseFiles) {
+    files.synchronizeDatabase()
     state.withLock { $0.copiedFrames = 0 }
   }
 

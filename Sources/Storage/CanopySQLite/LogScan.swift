@@ -17,6 +17,12 @@ struct LogScan: Equatable {
   private static let headerBytes = 32
   private static let frameHeaderBytes = 24
 
+  /// Whether a database file has a log with a header.
+  static func exists(database path: String) -> Bool {
+    var status = stat()
+    return stat(path + "-wal", &status) == 0 && status.st_size >= headerBytes
+  }
+
   /// Scans the log of a database file. Returns nil if the log does not exist or is empty. O(bytes).
   ///
   /// - Throws: `StoreError.inaccessible`.
@@ -83,13 +89,40 @@ struct LogScan: Equatable {
 }
 
 /// The running checksum of a write-ahead log.
-private struct LogSum {
+struct LogSum {
   private(set) var a: UInt32 = 0
   private(set) var b: UInt32 = 0
   let isBigEndian: Bool
 
   init(isBigEndian: Bool) {
     self.isBigEndian = isBigEndian
+  }
+
+  /// Creates the checksum after the header of a log; nil if the header is not intact.
+  init?(logHeader header: [UInt8]) {
+    guard header.count == 32 else { return nil }
+    let magic = LogSum.word(header, 0)
+    guard magic & ~1 == 0x377F_0682 else { return nil }
+    self.init(isBigEndian: magic & 1 == 1)
+    header.withUnsafeBytes { add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }
+    guard a == LogSum.word(header, 24), b == LogSum.word(header, 28) else { return nil }
+  }
+
+  /// Adds a frame. Returns whether it follows the frames before it, and is intact.
+  ///
+  /// - Parameter salts: the salts of the log, as its header has them.
+  mutating func add(frame: ArraySlice<UInt8>, salts: [UInt8]) -> Bool {
+    frame.withUnsafeBytes { bytes in
+      add(UnsafeRawBufferPointer(rebasing: bytes.prefix(8)))
+      add(UnsafeRawBufferPointer(rebasing: bytes.dropFirst(24)))
+    }
+    let header = Array(frame.prefix(24))
+    return header[8..<16].elementsEqual(salts) && a == LogSum.word(header, 16)
+      && b == LogSum.word(header, 20)
+  }
+
+  private static func word(_ bytes: [UInt8], _ offset: Int) -> UInt32 {
+    bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
   }
 
   /// Adds bytes. Precondition: their count is a multiple of eight.

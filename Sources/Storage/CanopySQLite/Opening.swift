@@ -268,6 +268,12 @@ struct Opening {
     let pool = try DatabasePool(path: path, configuration: settings)
     try checkProgram(pool)
     try pool.writeWithoutTransaction { db in
+      // SQLite reports the mode before it writes it, and GRDB does not see an error of that write.
+      guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+        throw StoreError.inaccessible(
+          "\(path) cannot be opened: the disk failed when the file was created; check the disk, and try again"
+        )
+      }
       // GRDB sets NORMAL for a pool, and then a power failure may lose commits.
       try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
       // See `LogCopier`.

@@ -2,6 +2,7 @@ internal import CanopyRows
 public import CanopyTree
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore {
   /// Folds the commits up to `sequence` into the leaves.
@@ -19,12 +20,15 @@ extension SQLiteStore {
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
+    let lostBefore = lostSteps.load(ordering: .relaxed)
     var folded = try await pool.read { try SQLiteStore.checkpointSequence($0) }
     repeat {
       let batch = try await readBatch(after: folded, through: sequence, resting: rest)
-      try await write(Fold(root: root, locations: batch.locations.sorted), resting: rest)
+      try await write(
+        Fold(root: root, locations: batch.locations.sorted), relyingOnStepsSince: lostBefore,
+        resting: rest)
       let (end, time) = (batch.sequence, batch.latestTime)
-      try await step { db, _ in
+      try await step(relyingOnStepsSince: lostBefore) { db, _ in
         var meta = try Meta.read(db)
         meta[.checkpoint] = end
         meta.noteKeyTime(time)
@@ -33,7 +37,7 @@ extension SQLiteStore {
       folded = end
     } while folded < sequence
     try await forgetClientWrites(resting: rest)
-    try await dropCommits(upTo: sequence, resting: rest)
+    try await dropCommits(upTo: sequence, relyingOnStepsSince: lostBefore, resting: rest)
   }
 
   /// Reads the next commits without their values.
@@ -52,11 +56,14 @@ extension SQLiteStore {
   }
 
   /// Writes the rows of a fold, step by step.
-  func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws {
+  func write(
+    _ whole: Fold, relyingOnStepsSince lostSteps: Int? = nil,
+    resting rest: @Sendable () async throws -> Void
+  ) async throws {
     var fold = whole
     var isDone = false
     while !isDone {
-      (fold, isDone) = try await step { [fold] db, budget in
+      (fold, isDone) = try await step(relyingOnStepsSince: lostSteps) { [fold] db, budget in
         var fold = fold
         var table = LeafTable(db)
         let isDone = try fold.step(&table, &budget)

@@ -51,41 +51,43 @@ extension SQLiteStore: Journal {
     appendFoundFullDisk.store(false, ordering: .relaxed)
     do {
       try pool.writeWithoutTransaction { db in
-        var tail = try beginDurably(db)
+        var tail = try notingErrors { try beginDurably(db) }
         var sizes: [(sequence: Int64, bytes: Int)] = []
-        try db.inTransaction(.immediate) {
-          var (present, checksum) = try CommitRow.last(db, known: tail)
-          guard present == last else {
-            throw JournalError.conflict(missed: try SQLiteStore.readMissed(db, after: last))
+        try notingErrors {
+          try db.inTransaction(.immediate) {
+            var (present, checksum) = try CommitRow.last(db, known: tail)
+            guard present == last else {
+              throw JournalError.conflict(missed: try SQLiteStore.readMissed(db, after: last))
+            }
+            let insert = try ByteStatement(
+              db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
+            var scratch = JSONOutput(capacity: 4096)
+            for commit in commits {
+              try insert.bind(commit.sequence, at: 1)
+              try insert.bind(commit.time, at: 2)
+              try commit.storedText(scratch: &scratch).withBytes { body, image in
+                try insert.bind(body, at: 3)
+                if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+                checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
+                try insert.bind(checksum.stored, at: 5)
+                try insert.run()
+                sizes.append((commit.sequence, body.count + (image?.count ?? 0)))
+              }
+              for id in commit.completedDisconnectWrites {
+                try SQLiteStore.deleteDisconnectWrite(db, id)
+              }
+              if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
+              if let time = commit.keyTime {
+                var meta = try Meta.read(db)
+                meta.noteKeyTime(time)
+                try meta.write(db)
+              }
+              tail.sequence = commit.sequence
+              tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
+            }
+            tail.checksum = checksum
+            return .commit
           }
-          let insert = try ByteStatement(
-            db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
-          var scratch = JSONOutput(capacity: 4096)
-          for commit in commits {
-            try insert.bind(commit.sequence, at: 1)
-            try insert.bind(commit.time, at: 2)
-            try commit.storedText(scratch: &scratch).withBytes { body, image in
-              try insert.bind(body, at: 3)
-              if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
-              checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
-              try insert.bind(checksum.stored, at: 5)
-              try insert.run()
-              sizes.append((commit.sequence, body.count + (image?.count ?? 0)))
-            }
-            for id in commit.completedDisconnectWrites {
-              try SQLiteStore.deleteDisconnectWrite(db, id)
-            }
-            if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
-            if let time = commit.keyTime {
-              var meta = try Meta.read(db)
-              meta.noteKeyTime(time)
-              try meta.write(db)
-            }
-            tail.sequence = commit.sequence
-            tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
-          }
-          tail.checksum = checksum
-          return .commit
         }
         endDurably(with: tail)
         appendedBytes.withLock { appended in

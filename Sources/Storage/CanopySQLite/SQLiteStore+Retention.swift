@@ -8,14 +8,17 @@ internal import Synchronization
 extension SQLiteStore {
   /// Removes the oldest commits: those that are in the checkpoint and are too old for a listener to resume from. Stops
   /// at the first commit to keep.
+  ///
+  /// - Parameter lostSteps: see `step`. The steps that wrote the checkpoint come before.
   func dropCommits(
-    upTo sequence: Int64, resting rest: @Sendable () async throws -> Void
+    upTo sequence: Int64, relyingOnStepsSince lostSteps: Int? = nil,
+    resting rest: @Sendable () async throws -> Void
   ) async throws {
     let end = try await firstCommitToKeep(upTo: sequence)
     while let last = try await pool.read({ [configuration] db in
       try SQLiteStore.commitsToDrop(db, before: end, bytes: configuration.checkpointStepBytes)
     }) {
-      try await step { db, _ in
+      try await step(relyingOnStepsSince: lostSteps) { db, _ in
         var meta = try Meta.read(db)
         meta.baseChecksum = try CommitRow.chain(db, after: last)
         meta[.base] = last

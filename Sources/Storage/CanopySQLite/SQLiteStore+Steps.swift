@@ -1,6 +1,7 @@
 internal import CanopyRows
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore {
   /// Runs one background step with a budget of its own. An append that arrives meanwhile waits for it.
@@ -11,14 +12,23 @@ extension SQLiteStore {
   ///   catch up, and would leave many frames to the writer.
   /// - The bytes of steps are synchronized here, beside the writer. A step does not wait for the disk, so the next
   ///   append would otherwise have to synchronize the bytes of all steps since the last one.
+  ///
+  /// - Parameter lostSteps: the value of `lostSteps` when the earlier steps began on which this one relies; nil if it
+  ///   relies on none.
+  /// - Throws: `StoreError.inaccessible` if such a step was lost by an error of the disk.
   func step<R: Sendable>(
+    relyingOnStepsSince lostSteps: Int? = nil,
     _ body: @escaping @Sendable (Database, inout StepBudget) throws -> R
   ) async throws -> R {
     await logCopier?.waitUntilIdle()
     let limits = StepBudget.Limits(
       rows: configuration.checkpointStepRows, bytes: configuration.checkpointStepBytes,
       seconds: configuration.checkpointStepSeconds, uptime: configuration.uptime)
-    let result = try await writeInBackground { db in
+    let result = try await writeInBackground { [self] db in
+      guard lostSteps == nil || lostSteps == self.lostSteps.load(ordering: .relaxed) else {
+        throw StoreError.inaccessible(
+          "the disk has lost steps of the checkpoint of \(folder); it begins again")
+      }
       var budget = StepBudget(limits)
       return try body(db, &budget)
     }

@@ -58,17 +58,21 @@ extension SQLiteStore {
   private func durably<R>(
     _ db: Database, _ body: (Database, inout Tail) throws -> R
   ) throws -> R {
-    var tail = try beginDurably(db)
-    let result = try SQLiteStore.transaction(db) { try body($0, &tail) }
-    endDurably(with: tail)
-    return result
+    try notingErrors {
+      var tail = try beginDurably(db)
+      let result = try SQLiteStore.transaction(db) { try body($0, &tail) }
+      endDurably(with: tail)
+      return result
+    }
   }
 
   /// Prepares the connection for a durable transaction. Returns the end of the durable data, for `endDurably`.
   ///
-  /// - Throws: `StoreError.inaccessible` if a file of the database was moved, removed or replaced.
+  /// - Throws: `StoreError.inaccessible` if a file of the database was moved, removed or replaced; the error of a repair
+  ///   after an error of the disk.
   func beginDurably(_ db: Database) throws -> Tail {
     try files.checkRemain()
+    try repairLog(db)
     try restoreDurability(db)
     // Only the writing connection uses the tail, so this never waits for the lock.
     return tail.withLock { $0 }
@@ -103,14 +107,17 @@ extension SQLiteStore {
 
   private func withoutSync<R>(_ db: Database, _ body: (Database) throws -> R) throws -> R {
     try files.checkRemain()
-    isUnsynced.withLock { $0 = true }
-    // If this fails, the next durable transaction tries again before it begins.
-    defer { try? restoreDurability(db) }
-    try db.execute(sql: "PRAGMA synchronous = NORMAL")
-    let frames = logCopier?.frames ?? 0
-    let result = try SQLiteStore.transaction(db, body)
-    logCopier?.noteStep(after: frames)
-    return result
+    return try notingErrors {
+      try repairLog(db)
+      isUnsynced.withLock { $0 = true }
+      // If this fails, the next durable transaction tries again before it begins.
+      defer { try? restoreDurability(db) }
+      try db.execute(sql: "PRAGMA synchronous = NORMAL")
+      let frames = logCopier?.frames ?? 0
+      let result = try SQLiteStore.transaction(db, body)
+      logCopier?.noteStep(after: frames)
+      return result
+    }
   }
 
   private func restoreDurability(_ db: Database) throws {

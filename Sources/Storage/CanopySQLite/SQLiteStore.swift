@@ -62,6 +62,8 @@ public final class SQLiteStore: Sendable {
     var unsyncedBytesMax = 512 * 1024
     /// Returns the seconds since some fixed moment. It never goes back.
     var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
+    /// Whether the log is repaired after an error of the disk. A test plants a defect with false.
+    var repairsLog = true
     /// A hook for tests, called after every step of a checkpoint. An error that it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 
@@ -81,6 +83,8 @@ public final class SQLiteStore: Sendable {
   let isUnsynced = Mutex(false)
   /// Whether the last append failed because the disk had no room for it. See `resolveAppend`.
   let appendFoundFullDisk = Atomic(false)
+  /// The number of repairs that found steps of a checkpoint missing.
+  let lostSteps = Atomic(0)
   /// The sizes of the appended commits.
   let appendedBytes = Mutex(AppendedBytes())
   /// The changes of on-disconnect writes that wait for the next transaction.
@@ -131,17 +135,25 @@ public final class SQLiteStore: Sendable {
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
     foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
+    let hasLeftLog = LogScan.exists(database: opening.path)
     (pool, losses) = try opening.open()
     let logCopier = opening.logCopier()
     self.logCopier = logCopier
-    files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
+    files = DatabaseFiles(
+      [folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"], hasLeftLog: hasLeftLog)
     logCopier.attach(to: pool, files)
-    if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
+    if configuration.acceptsLoss || configuration.durability == .relaxed {
+      files.noteRepair(after: 0)
+    } else {
+      try repairLeftLog()
+    }
+    if configuration.durability == .full { try files.synchronize() }
     try tailFile.open()
     // The old contents are the evidence of a loss, and stay until the loss is accepted.
     if !configuration.acceptsLoss { tailFile.write(now) }
+    if configuration.durability == .full { try tailFile.synchronize() }
   }
 
   /// Opens a data folder for reading only. Changes nothing in the folder, which need not be writable.
@@ -189,11 +201,12 @@ public final class SQLiteStore: Sendable {
       lock.release()
     }
     logCopier?.close()
+    var keepingLog: DatabaseQueue?
     if !isReading {
       do throws(StoreError) {
         try files.prepareToEmptyLog()
         // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
-        try? emptyLog()
+        keepingLog = emptyLogAtEnd()
       } catch {
         configuration.logger.warning(
           "the write-ahead log is kept, and not copied into the database file",
@@ -202,12 +215,39 @@ public final class SQLiteStore: Sendable {
       tailFile.close()
     }
     try pool.close()
+    try keepingLog?.close()
   }
 
   /// Copies the write-ahead log into the database file, and cuts it to no bytes.
   func emptyLog() throws {
-    try pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+    try pool.writeWithoutTransaction { db in
+      try notingErrors {
+        try repairLog(db)
+        _ = try db.checkpoint(.truncate)
+      }
+    }
     files.forgetLogSize()
+  }
+
+  /// Empties the log before the files are closed.
+  ///
+  /// - Returns: a connection that must be closed after the others if the disk has failed, and the log is not repaired.
+  ///   The last connection of SQLite copies the log, and removes it. This one cannot write, so the log stays.
+  private func emptyLogAtEnd() -> DatabaseQueue? {
+    for _ in 0..<2 {
+      try? emptyLog()
+      if files.unrepairedErrors == nil { return nil }
+    }
+    guard configuration.repairsLog else { return nil }
+    configuration.logger.warning(
+      "the write-ahead log is kept, and not copied into the database file, because the disk fails")
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.kept"
+    settings.readonly = true
+    let queue = try? DatabaseQueue(path: folder + "/canopy.sqlite", configuration: settings)
+    // The first statement opens the log.
+    _ = try? queue?.read { try Schema.tableCount($0) }
+    return queue
   }
 }
 

@@ -35,11 +35,13 @@ final class TailFile: Sendable {
   private static let magic = Array("CANOPYT1".utf8)
   private static let bytes = 72
 
+  private let folder: String
   private let path: String
   private let isRelaxed: Bool
   private let descriptor = Mutex<Int32?>(nil)
 
   init(folder: String, isRelaxed: Bool) {
+    self.folder = folder
     path = folder + "/canopy.tail"
     self.isRelaxed = isRelaxed
   }
@@ -106,6 +108,16 @@ final class TailFile: Sendable {
       return descriptor
     }
     if let before { Foundation.close(before) }
+  }
+
+  /// Waits until the disk has the file and its name, if it is open. Without the file, a start could not distinguish a lost
+  /// transaction from one that has failed.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  func synchronize() throws(StoreError) {
+    guard let descriptor = descriptor.withLock({ $0 }) else { return }
+    guard fsync(descriptor) == 0 else { throw .unopenable(path, errno) }
+    FolderLock.synchronize(folder)
   }
 
   /// Writes the file with one system call, if it is open. A failure leaves an older version, which is correct too.

@@ -70,7 +70,10 @@ extension Ban {
         "wait for the event itself (a reply, a continuation, the end of a process, `eventually`), or "
         + "move a manual clock",
       places: ["Tests", "Sources/Tools/CanopyTesting"],
-      allowed: ["Sources/Tools/CanopyTesting/StepClock.swift": "a clock that a test advances"]),
+      allowed: [
+        "Sources/Tools/CanopyTesting/StepClock.swift": "a clock that a test advances",
+        "Tests/Serving/CanopyDiskTests/HastyClock.swift": "a clock whose sleeps end at once",
+      ]),
     Ban(
       pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",
       places: ["Sources", "Tests"]),

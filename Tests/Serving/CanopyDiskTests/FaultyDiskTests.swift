@@ -1,0 +1,81 @@
+import CanopyTesting
+import Foundation
+import Testing
+
+@testable import CanopySQLite
+
+/// A server on a disk that fails: nothing that was acknowledged is lost, and the server goes on.
+///
+/// `Scripts/disk-test` tries every operation. Here a few of each kind are tried.
+@Suite(.serialized, .timeLimit(.minutes(20))) struct FaultyDiskTests {
+  /// The numbers of a run of the script.
+  private struct Range {
+    private static func number(_ name: String) -> Int? {
+      ProcessInfo.processInfo.environment[name].flatMap { Int($0) }
+    }
+
+    /// The number of operations of each kind to try; nil for every one.
+    let samples: Int? = number("CANOPY_DISK_EVERY") == nil ? 3 : nil
+    let from = number("CANOPY_DISK_FROM") ?? 0
+    let to = number("CANOPY_DISK_TO") ?? .max
+    let rounds = number("CANOPY_DISK_ROUNDS") ?? 1
+    let width = number("CANOPY_DISK_WIDTH") ?? 4
+    /// Whether the store repairs its log after an error of the disk.
+    let repairsLog = number("CANOPY_DISK_UNREPAIRED") == nil
+
+    func includes(_ fault: DiskFault) -> Bool {
+      let names = ProcessInfo.processInfo.environment["CANOPY_DISK_FAULTS"]
+      return names.map { $0.split(separator: ",").contains { $0 == fault.rawValue } } ?? true
+    }
+  }
+
+  @Test func `on a sound disk every request is carried out, and a loss of power loses nothing`()
+    async throws
+  {
+    var random = SeededGenerator(printingSeedFor: "FaultyDiskTests.sound")
+    let outcome = try await DiskRun(seed: random.next()).run()
+    #expect(outcome.findings.all == [])
+    #expect(outcome.faults == 0)
+    #expect(outcome.acknowledged > 25)
+    #expect(outcome.counts[.syncDropped] ?? 0 > 25, "each durable write is synchronized")
+  }
+
+  @Test(arguments: DiskFault.allCases)
+  func `whatever operation fails, nothing is lost, torn or doubled, and the server goes on`(
+    _ fault: DiskFault
+  ) async throws {
+    let range = Range()
+    guard range.includes(fault) else { return }
+    var random = SeededGenerator(printingSeedFor: "FaultyDiskTests.\(fault)")
+    let sound = try await DiskRun(seed: random.next()).run()
+    let points = sound.counts[fault] ?? 0
+    var tally = Tally()
+    tally.points = points
+    var numbers = (0..<range.rounds).flatMap { _ in
+      Array(max(0, range.from)..<max(range.from, min(points, range.to)))
+    }
+    if let samples = range.samples {
+      numbers = (0..<samples).map { _ in Int.random(in: 0..<max(1, points), using: &random) }
+    }
+    var runs = numbers.map { number in
+      var run = DiskRun(fault: fault, number: number, seed: random.next())
+      run.configure = { $0.repairsLog = range.repairsLog }
+      return run
+    }[...]
+    let width = range.width
+    try await withThrowingTaskGroup(of: (DiskRun, DiskRun.Outcome).self) { group in
+      for _ in 0..<width {
+        if let run = runs.popFirst() { group.addTask { (run, try await run.run()) } }
+      }
+      while let (run, outcome) = try await group.next() {
+        tally.add(outcome, at: run.number)
+        #expect(
+          outcome.findings.all == [],
+          "\(fault) at \(run.number) (\(outcome.firstFault)), seed \(run.seed)")
+        if let run = runs.popFirst() { group.addTask { (run, try await run.run()) } }
+      }
+    }
+    print("\(Tally.header)\n\(tally.row(fault))")
+    #expect(tally.failing > 0)
+  }
+}
