@@ -6,7 +6,7 @@ import Testing
 
 /// The bytes that users have stored: after each commit they are those of the tree.
 @Suite(.timeLimit(.minutes(20))) struct UserStorageTests {
-  /// Returns the bytes of each user, counted anew.
+  /// Returns the bytes of each user, counted from the start.
   private func expected(in root: Node) -> [Key: Int] {
     var bytes: [Key: Int] = [:]
     func add(_ node: Node, _ texts: [Key]) {

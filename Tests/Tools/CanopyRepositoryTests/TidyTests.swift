@@ -151,7 +151,6 @@ extension Ban {
         "Sources/Core/CanopyWire/Options.swift": "the names of options in the program",
         "Sources/Core/CanopyEngine/WriteTurns.swift": "networks, which the server writes",
         "Sources/Core/CanopyEngine/Listeners.swift": "networks, which the server writes",
-        "Sources/Core/CanopyEngine/TurnQueue.swift": "an owner is no text",
         "Sources/Core/CanopyEngine/WriterWatch.swift": "the names of work in the program",
         "Sources/Storage/CanopySQLite/Meta.swift": "the names of numbers in the program",
         "Sources/Storage/CanopyPostgres/PostgresError.swift": "codes of PostgreSQL, in ASCII",
