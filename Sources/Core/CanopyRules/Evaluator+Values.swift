@@ -5,26 +5,25 @@ extension Evaluator {
   mutating func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     let b = try value(operation.b)
-    let left: OrderValue
-    let right: OrderValue
+    let order: Int
     switch (a, b) {
-    case (.integer(let x), .integer(let y)):
-      (left, right) = (.integer(x), .integer(y))
+    case (.integer(let x), .integer(let y)): order = x < y ? -1 : x == y ? 0 : 1
     case (.integer, .double), (.double, .integer), (.double, .double):
       guard let x = a.order, let y = b.order else { return false }
-      (left, right) = (x, y)
+      order = x < y ? -1 : x == y ? 0 : 1
     default:
       guard let x = a.text, let y = b.text else {
         throw RuleFailure(operation.a, .operands(a, b))
       }
       try spend(min(x.utf8.count, y.utf8.count) / StepCost.bytesOrdered, operation.a)
-      (left, right) = (.string(x), .string(y))
+      // All bytes decide here, unlike in the order of children.
+      order = x.compareCodeUnits(with: y)
     }
     switch operation.code {
-    case .less: return left < right
-    case .lessOrEqual: return left <= right
-    case .greater: return left > right
-    default: return left >= right
+    case .less: return order < 0
+    case .lessOrEqual: return order <= 0
+    case .greater: return order > 0
+    default: return order >= 0
     }
   }
 

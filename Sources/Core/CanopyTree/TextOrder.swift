@@ -58,6 +58,14 @@ enum TextOrder {
   }
 }
 
+extension String {
+  /// Returns a negative number, zero or a positive number if the text sorts before, with or after another by its UTF-16
+  /// code units.
+  ///
+  /// - Complexity: O(common prefix).
+  public func compareCodeUnits(with other: String) -> Int { TextOrder.compare(self, other) }
+}
+
 extension UnsafeRawBufferPointer {
   /// Whether both have the same bytes.
   @inline(__always)

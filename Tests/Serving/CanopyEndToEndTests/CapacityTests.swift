@@ -202,7 +202,8 @@ import Testing
   private func checkFullDisk(
     data: String, limit: Bool, fill: () -> Void = {}, makeRoom: () -> Void = {}
   ) async throws {
-    let server = try await ServerProcess(data: data)
+    // Otherwise the server would refuse writes before the disk is full.
+    let server = try await ServerProcess(data: data, ["--free-bytes-min", "0"])
     func setLimit(_ bytes: String) async throws {
       try await Command.run(
         ["--pid", "\(server.pid)", "--fsize=\(bytes)"], program: "/usr/bin/prlimit")
