@@ -25,12 +25,12 @@ public enum UnfinishedWork {
       || root.child(Layout.erasures).childCount > 0
   }
 
-  /// The user whose data is being removed; nil if there is none. Of several, one after the other. O(log n).
+  /// The user whose data is being removed, or the first of several; nil for no user. O(log n).
   public static func erasedUser(in root: Node) -> Key? {
     root.child(Layout.erasures).children(after: nil, limit: 1).first?.key
   }
 
-  /// The user whose data is to be removed as soon as the account is deleted; nil if there is none. O(log n).
+  /// The user whose data is to be removed as soon as the account is deleted; nil for no user. O(log n).
   public static func accountToDelete(in root: Node) -> Key? {
     let first = root.child(Layout.erasures).children(after: nil, limit: 1).first
     return first.flatMap { Erasure($0.node) == .account ? $0.key : nil }

@@ -13,14 +13,14 @@ internal import Synchronization
 /// admitted and are not in the tree yet count as well.
 ///
 /// Complexity: O(posts and comments) at the start; afterwards O(log n) for each post or comment that has changed. The
-/// differences are looked for when a write needs the numbers, or after many commits, so that most commits cost nothing.
+/// differences are looked for when a write needs the numbers, or after some commits.
 /// Memory: about 100 bytes for each user with posts or comments.
 public final class UserStorage: BatchObserver {
   /// The bytes that each post, comment or reserved id counts besides its texts.
   public static let entryBytes = 256
-  /// The number of commits after which the differences are looked for at the latest: the former version of the tree
-  /// stays in memory until then.
-  private static let commitsMax: Int64 = 1_024
+  /// The number of commits after which the differences are looked for at the latest. The former version of the tree stays
+  /// in memory until then, and the engine's thread looks for all differences at once, so it is not large.
+  private static let commitsMax: Int64 = 64
 
   /// The most bytes of one user.
   public let bytesMax: Int

@@ -16,7 +16,8 @@ protocol FairMember<Element> {
 /// the order. A member that joins begins at this clock, so it gets nothing for the time before.
 ///
 /// If all elements cost the same, members have one turn each, in the order in which they joined or were last served. A
-/// cheap element passes expensive ones, but elements of one member stay in the member's own order.
+/// cheap element passes an expensive one that began at the same clock. It does not pass one that would end first, because
+/// that one has waited for most of its cost. Elements of one member stay in the member's own order.
 ///
 /// Complexity: O(members) to take the next element, O(1) otherwise.
 struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
@@ -49,9 +50,11 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
 
   mutating func takeNext() -> Member.Element? {
     guard let (key, entry) = next else { return nil }
-    clock = entry.end &+ entry.cost
+    let end = entry.end &+ entry.cost
+    // The next element of a member may be cheaper than one before it that was removed.
+    clock = max(clock, end)
     lastNumber &+= 1
-    entries[key]?.end = clock
+    entries[key]?.end = end
     entries[key]?.number = lastNumber
     return update(key) { $0.takeNext() }
   }

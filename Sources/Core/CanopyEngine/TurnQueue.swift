@@ -18,7 +18,7 @@ public struct TurnGroup: Hashable, Sendable {
 /// address does not get more turns by opening more connections. Within the turns of a network its connections take
 /// turns. A connection from this machine counts as a network of its own.
 ///
-/// Tasks may have costs. Then networks have equal costs instead of equal numbers of turns, and a cheap task passes
+/// Tasks may have costs. Then networks have equal costs instead of equal numbers of turns, and a cheap task may pass
 /// expensive ones of other networks that came before it: see `FairOrder`.
 ///
 /// Complexity: O(waiting networks + waiting connections of one network) for each turn.

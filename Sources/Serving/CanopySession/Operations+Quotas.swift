@@ -40,8 +40,9 @@ extension Operations {
       origin?.owner = self.owner(identity)
     }
     try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: origin)
-    guard let quotas, !owner.isExempt else { return }
-    let bytes = request.bytes(atMost: Operations.bytesCountedAtOnceMax)
+    // A write of an exempt caller has no bytes to count, but must not overtake one that was refused for lack of space.
+    guard let quotas else { return }
+    let bytes = owner.isExempt ? 0 : request.bytes(atMost: Operations.bytesCountedAtOnceMax)
     if let refusal = quotas.admit(owner, bytes: bytes, once: origin, now: now()) { throw refusal }
   }
 
@@ -69,10 +70,10 @@ extension Operations {
 
   /// - Throws: `WireError` if the disk is almost full, unless the administrator removes data.
   private func checkFreeSpace(
-    as identity: Identity, isRemoval: Bool, once origin: WriteOrigin?
+    as identity: Identity, isRemoval: @autoclosure () -> Bool, once origin: WriteOrigin?
   ) throws(WireError) {
     guard freeSpace.isLow else { return }
-    if isRemoval, case .administrator = identity { return }
+    if case .administrator = identity, isRemoval() { return }
     if let origin { quotas?.noteRefusal(of: origin, now: now()) }
     throw freeSpace.refuse()
   }

@@ -84,7 +84,8 @@ extension Operations {
   }
 
   /// Decodes a text as `beside` runs its body. Texts below `hugeTextBytes` have turns of their own, whose cost is their
-  /// length. So a post of a few kilobytes waits for at most one longer text of others.
+  /// length. So a post of a few kilobytes does not wait for a longer text of each other network, but only for those that
+  /// have waited for most of their turn.
   ///
   /// - Parameters:
   ///   - bytes: the length of the text.

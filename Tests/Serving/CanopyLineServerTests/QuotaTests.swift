@@ -220,6 +220,12 @@ import Testing
       try await ada.expect("STAR \(id)", refusal)
       space.note(900)
       try await ada.value("STAR \(id)")
+      // The user is exempt from the quotas, and yet a later write does not overtake the refused one.
+      let once = "ONCE 0123456789abcdef"
+      try await ada.expect("\(once) 2 0 SET /x 2", failsWith: "RATE_LIMITED", "earlier write")
+      for number in 1...2 {
+        try await ada.expect("\(once) \(number) 0 SET /x 1", failsWith: "PERMISSION_DENIED")
+      }
       #expect(space.refused == 10)
     }
   }
