@@ -21,10 +21,76 @@ enum StorageCount {
     }
   }
 
-  /// Visits each post, comment and reserved id in which two versions differ, with its user and the difference of its bytes.
+  /// Visits the posts, comments and reserved ids that assignments wrote, with their users and the differences of their
+  /// bytes. Stars, counters and other data cost no more than a look at their paths.
   ///
-  /// - Complexity: O(log n) for each of them.
+  /// - Parameters:
+  ///   - old: the root before the assignments.
+  ///   - new: the root after all of them.
+  /// - Complexity: O(assignments + written entries × log n); for an assignment above the entries, O(log n) for each entry
+  ///   that differs.
   static func forEachDifference(
+    from old: Node, to new: Node, by assignments: some Sequence<Assignment>,
+    _ body: (Key, Int) -> Void
+  ) {
+    var entries: Set<Path> = []
+    for assignment in assignments {
+      switch writtenPlace(assignment.location) {
+      case .other: continue
+      case .entry(let place): entries.insert(place)
+      case .manyEntries: return forEachDifference(from: old, to: new, body)
+      }
+    }
+    for place in entries {
+      if let (uid, bytes) = entry(old.at(place), at: place) { body(uid, -bytes) }
+      if let (uid, bytes) = entry(new.at(place), at: place) { body(uid, bytes) }
+    }
+  }
+
+  /// A place that an assignment writes, as far as the count depends on it.
+  private enum WrittenPlace {
+    /// The count does not depend on it.
+    case other
+    /// The path of one post, comment or reserved id.
+    case entry(Path)
+    /// A place above the entries.
+    case manyEntries
+  }
+
+  private static func writtenPlace(_ location: Location) -> WrittenPlace {
+    let path = location.path
+    guard !location.isPriority else { return .other }
+    guard let first = path.keys.first else { return .manyEntries }
+    let depth = entryDepth(below: first)
+    guard depth > 0 else { return .other }
+    guard path.count >= depth else { return .manyEntries }
+    guard path.count > depth else { return .entry(path) }
+    switch path.keys[path.keys.startIndex + depth] {
+    case Layout.uid, Layout.title, Layout.body, Layout.text: return .entry(path.prefix(depth))
+    default: return .other
+    }
+  }
+
+  /// The number of keys in the path of an entry; 0 for other data.
+  private static func entryDepth(below first: Key) -> Int {
+    switch first {
+    case Layout.posts, Layout.removedPosts: 2
+    case Layout.postComments: 3
+    default: 0
+    }
+  }
+
+  private static func entry(_ node: Node, at place: Path) -> (Key, Int)? {
+    switch place.keys.first {
+    case Layout.posts: post(node)
+    case Layout.postComments: comment(node)
+    case Layout.removedPosts: reservation(node)
+    default: nil
+    }
+  }
+
+  /// Visits each post, comment and reserved id in which two versions differ.
+  private static func forEachDifference(
     from old: Node, to new: Node, _ body: (Key, Int) -> Void
   ) {
     func visit(_ old: Node, _ new: Node, _ count: (Node) -> (Key, Int)?) {
@@ -49,22 +115,19 @@ enum StorageCount {
     var entries: [Path: Node] = [:]
     for assignment in assignments where !assignment.location.isPriority {
       let path = assignment.location.path
-      let depth =
-        switch path.keys.first {
-        case Layout.posts: 2
-        case Layout.postComments: 3
-        default: 0
-        }
+      guard let first = path.keys.first, first != Layout.removedPosts else { continue }
+      let depth = entryDepth(below: first)
       guard depth > 0, path.count >= depth else { continue }
-      let place = path.keys.prefix(depth).reduce(Path.root) { $0.child($1) }
+      let place = path.prefix(depth)
       guard let rest = path.relative(to: place) else { continue }
       entries[place, default: before.at(place)].set(assignment.value, at: rest)
     }
     var added: [Key: Int] = [:]
     for (place, entry) in entries {
-      let count = place.count == 2 ? post : comment
-      if let (uid, bytes) = count(before.at(place)) { added[uid, default: 0] -= bytes }
-      if let (uid, bytes) = count(entry) { added[uid, default: 0] += bytes }
+      if let (uid, bytes) = self.entry(before.at(place), at: place) {
+        added[uid, default: 0] -= bytes
+      }
+      if let (uid, bytes) = self.entry(entry, at: place) { added[uid, default: 0] += bytes }
     }
     return added
   }

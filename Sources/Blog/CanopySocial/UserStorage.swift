@@ -8,31 +8,22 @@ internal import Synchronization
 /// with `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that no user can
 /// fill the disk with posts that are removed at once. Stars and profiles do not count.
 ///
-/// The numbers follow from the tree: they are counted when the server starts, and after that from the differences of
-/// its versions. So they also agree after writes of the administrator, of other nodes and of a restore. Writes that were
+/// The numbers follow from the tree: they are counted when the server starts, and after that from the places that
+/// commits write. So they also agree after writes of the administrator, of other nodes and of a restore. Writes that were
 /// admitted and are not in the tree yet count as well.
 ///
-/// Complexity: O(posts and comments) at the start; afterwards O(log n) for each post or comment that has changed. The
-/// differences are looked for when a write needs the numbers, or after some commits.
+/// Complexity: O(posts and comments) at the start; afterwards O(log n) for each post or comment that a commit writes.
 /// Memory: about 100 bytes for each user with posts or comments.
-public final class UserStorage: BatchObserver {
+public final class UserStorage: CommitObserver {
   /// The bytes that each post, comment or reserved id counts besides its texts.
   public static let entryBytes = 256
-  /// The number of commits after which the differences are looked for at the latest. The former version of the tree stays
-  /// in memory until then, and the engine's thread looks for all differences at once, so it is not large.
-  private static let commitsMax: Int64 = 64
-
   /// The most bytes of one user.
   public let bytesMax: Int
   private let state: Mutex<State>
 
-  fileprivate struct State {
-    /// The version that the numbers describe; nil before the first one is counted.
-    var counted: Snapshot?
-    /// The last published version.
-    var latest: Snapshot?
+  private struct State {
     var bytes: [Key: Int] = [:]
-    /// The bytes of writes that were admitted since `latest` was published.
+    /// The bytes of writes that were admitted since the last commits were published.
     var pending: [Key: Int] = [:]
     var refused = 0
   }
@@ -44,9 +35,7 @@ public final class UserStorage: BatchObserver {
     self.bytesMax = bytesMax
     state = Mutex(State())
     state.withLock { state in
-      let snapshot = engine.add(self)
-      (state.counted, state.latest) = (snapshot, snapshot)
-      StorageCount.forEachEntry(in: snapshot.root) { uid, bytes in
+      StorageCount.forEachEntry(in: engine.add(self).root) { uid, bytes in
         state.bytes[uid, default: 0] += bytes
       }
     }
@@ -54,10 +43,7 @@ public final class UserStorage: BatchObserver {
 
   /// The bytes of a user.
   public func bytes(of uid: Key) -> Int {
-    state.withLock { state in
-      state.update()
-      return state.bytes[uid] ?? 0
-    }
+    state.withLock { $0.bytes[uid] ?? 0 }
   }
 
   /// The number of writes that were refused.
@@ -69,12 +55,11 @@ public final class UserStorage: BatchObserver {
   ///
   /// - Parameter before: the root of the latest tree, without the write.
   /// - Throws: `SocialError.quotaExceeded` if a user would have more than `bytesMax`.
-  /// - Complexity: O(assignments × log n), and O(changes since the last call).
+  /// - Complexity: O(assignments × log n).
   public func admit(_ assignments: [Assignment], over before: Node) throws(SocialError) {
     let added = StorageCount.added(by: assignments, over: before).filter { $0.value > 0 }
     guard !added.isEmpty else { return }
     let isAdmitted = state.withLock { state in
-      state.update()
       let isWithin = added.allSatisfy { uid, bytes in
         (state.bytes[uid] ?? 0) + (state.pending[uid] ?? 0) + bytes <= bytesMax
       }
@@ -91,31 +76,22 @@ public final class UserStorage: BatchObserver {
     }
   }
 
-  /// Takes the snapshot after a batch. O(1), except after many commits.
-  public func batchEnded(_ snapshot: Snapshot) {
-    // The former version is freed without the lock.
-    let former = state.withLock { state -> Snapshot? in
-      let former = state.counted
-      state.latest = snapshot
-      if let former, snapshot.sequence - former.sequence >= UserStorage.commitsMax {
-        state.update()
+  /// Counts the differences that commits made. O(assignments), and O(log n) for each post, comment or reserved id that
+  /// they wrote.
+  public func committed(
+    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
+  ) {
+    var differences: [Key: Int] = [:]
+    StorageCount.forEachDifference(from: before, to: after, by: assignments) {
+      differences[$0, default: 0] += $1
+    }
+    state.withLock { state in
+      for (uid, difference) in differences {
+        let sum = (state.bytes[uid] ?? 0) + difference
+        state.bytes[uid] = sum > 0 ? sum : nil
       }
-      return former
+      // Their batch was published or has failed.
+      if !state.pending.isEmpty { state.pending = [:] }
     }
-    withExtendedLifetime(former) {}
-  }
-}
-
-extension UserStorage.State {
-  /// Counts the differences between the last published version and the counted one.
-  fileprivate mutating func update() {
-    guard let latest, let counted, latest.sequence != counted.sequence else { return }
-    StorageCount.forEachDifference(from: counted.root, to: latest.root) { uid, difference in
-      let sum = (bytes[uid] ?? 0) + difference
-      bytes[uid] = sum > 0 ? sum : nil
-    }
-    self.counted = latest
-    // Their batch was published or has failed.
-    pending = [:]
   }
 }

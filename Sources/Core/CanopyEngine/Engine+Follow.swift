@@ -154,6 +154,7 @@ extension Engine {
       mark = commit.note?.mark
     }
     guard sequence > first else { return mark }
+    notifyCommitObservers(assignments.lazy.joined(), from: before.root, to: tree.root)
     replaceTree(by: tree, at: sequence, notifyingOf: changes) {
       $0.indexing?.missed += assignments
     }
@@ -176,6 +177,7 @@ extension Engine {
     let change = Change(
       commit: commit, views: listeners.views(concernedBy: commit.assignments),
       before: snapshot.root, after: loaded.tree.root)
+    notifyCommitObservers(commit.assignments, from: snapshot.root, to: loaded.tree.root)
     replaceTree(by: loaded.tree, at: loaded.sequence, notifyingOf: [change]) { state in
       // `keepIndexes` begins again.
       state.indexing = nil

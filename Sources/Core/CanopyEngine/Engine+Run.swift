@@ -174,6 +174,10 @@ extension Engine {
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
+    if !batch.commits.isEmpty {
+      notifyCommitObservers(
+        batch.commits.lazy.flatMap(\.assignments), from: before.root, to: batch.tree.root)
+    }
     notify(batch.changes)
     if shared != nil {
       if let mark = batch.mark { putInForce(mark, at: batch.sequence) }

@@ -102,6 +102,7 @@ public final class Engine: Sendable {
     /// Whether a batch has been taken that is not published.
     var isAtWork = false
     var observers: [WeakObserver] = []
+    var commitObservers: [WeakCommitObserver] = []
     /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
@@ -312,6 +313,17 @@ public final class Engine: Sendable {
     state.withLock { state in
       state.observers.removeAll { $0.observer == nil }
       state.observers.append(WeakObserver(observer: observer))
+      return state.snapshot
+    }
+  }
+
+  /// Adds an observer of commits. The engine does not keep it alive.
+  ///
+  /// - Returns: the current snapshot; the observer gets all later commits.
+  public func add(_ observer: any CommitObserver) -> Snapshot {
+    state.withLock { state in
+      state.commitObservers.removeAll { $0.observer == nil }
+      state.commitObservers.append(WeakCommitObserver(observer: observer))
       return state.snapshot
     }
   }

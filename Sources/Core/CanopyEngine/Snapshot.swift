@@ -19,6 +19,24 @@ public protocol BatchObserver: AnyObject, Sendable {
   func batchEnded(_ snapshot: Snapshot)
 }
 
+/// Observes the commits of an engine, its own and those of other nodes.
+public protocol CommitObserver: AnyObject, Sendable {
+  /// Takes commits that were published together. Called on the engine's thread, in the order of the commits, before
+  /// the listeners are notified; so it must be brief.
+  ///
+  /// - Parameters:
+  ///   - assignments: the assignments of all commits, in order. One that replaces the whole tree stands for commits that
+  ///     the node did not read one by one.
+  ///   - before: the root before the first commit.
+  ///   - after: the root after the last commit.
+  func committed(_ assignments: some Sequence<Assignment>, from before: Node, to after: Node)
+}
+
+/// A reference that does not keep its observer alive.
+struct WeakCommitObserver: Sendable {
+  weak let observer: (any CommitObserver)?
+}
+
 /// A reference that does not keep its observer alive.
 struct WeakObserver: Sendable {
   weak let observer: (any BatchObserver)?
@@ -34,5 +52,14 @@ extension Engine {
     assertOnThread()
     let (observers, snapshot) = state.withLock { ($0.observers, $0.snapshot) }
     for entry in observers { entry.observer?.batchEnded(snapshot) }
+  }
+  /// Hands commits that were published to their observers.
+  func notifyCommitObservers(
+    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
+  ) {
+    assertOnThread()
+    for entry in state.withLock({ $0.commitObservers }) {
+      entry.observer?.committed(assignments, from: before, to: after)
+    }
   }
 }

@@ -113,4 +113,28 @@ import Testing
       try admit("c")
     }
   }
+
+  @Test func `a star touches no node of the tree, and a post only its own path`() async throws {
+    try await Blog.with { blog in
+      var id: Key = "none"
+      for number in 0..<500 {
+        id = try await blog.engine.transact {
+          try Posts.create(by: "ada", title: "\(number)", body: "b", in: &$0)
+        }.result
+      }
+      let storage = UserStorage(of: blog.engine, bytesMax: .max)
+      let before = blog.root
+      let star = try Assignment(Location("posts/\(id)/stars/bob"), true)
+      let title = try Assignment(Location("posts/\(id)/title"), Node("longer"))
+      var after = before
+      after.set(title.value, at: title.location.path)
+      func touched(by assignments: [Assignment]) -> Int {
+        WorkCounter.nodesTouched { storage.committed(assignments, from: before, to: after) }
+      }
+      #expect(touched(by: [star]) == 0)
+      let count = touched(by: [star, title])
+      #expect((1...16).contains(count), "\(count)")
+      #expect(storage.bytes(of: "ada") == expected(in: after)["ada"])
+    }
+  }
 }

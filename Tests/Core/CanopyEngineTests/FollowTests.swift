@@ -144,6 +144,28 @@ import Testing
     }
   }
 
+  @Test
+  func
+    `an observer of commits gets those of all nodes in order, and a tree that was loaded again as one`()
+    async throws
+  {
+    try await withDeafNodes(waits: StepClock()) { nodes in
+      let observer = CommitLog(nodes.engines[1])
+      try await nodes.engines[0].set("a", 1)
+      try await nodes.engines[0].set("b", 2)
+      try await nodes.engines[1].wait(for: 2, atMost: .seconds(60))
+      try await nodes.engines[1].set("c", 3)
+      #expect(try observer.locations == ["a", "b", "c"].map { try Location($0) })
+      #expect(observer.root == nodes.engines[1].root)
+      for number in 1...9 { try await nodes.engines[0].set("n\(number)", 1) }
+      nodes.memory.forget(through: 11)
+      try await nodes.engines[1].wait(for: 12, atMost: .seconds(60))
+      #expect(observer.locations.suffix(1) == [Location(.root)])
+      #expect(observer.root == nodes.engines[0].root)
+      #expect(observer.gaps == 0)
+    }
+  }
+
   @Test func `a mark is in force on all nodes before any later commit is decided or adopted`()
     async throws
   {
@@ -250,5 +272,35 @@ private final class InForceObserver: BatchObserver {
   func batchEnded(_ snapshot: Snapshot) {
     let isInForce = engine.isInForce(snapshot.sequence)
     found.withLock { $0.append(isInForce) }
+  }
+}
+
+/// Keeps the locations that an observer of commits receives, and checks that the trees follow each other.
+private final class CommitLog: CommitObserver {
+  private struct State {
+    var locations: [Location] = []
+    var root: Node?
+    var gaps = 0
+  }
+
+  private let state = Mutex(State())
+
+  init(_ engine: Engine) {
+    state.withLock { $0.root = engine.add(self).root }
+  }
+
+  var locations: [Location] { state.withLock { $0.locations } }
+  var root: Node? { state.withLock { $0.root } }
+  /// The number of commits that did not begin at the tree after the last ones.
+  var gaps: Int { state.withLock { $0.gaps } }
+
+  func committed(
+    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
+  ) {
+    state.withLock { state in
+      if state.root != before { state.gaps += 1 }
+      state.root = after
+      state.locations += assignments.map(\.location)
+    }
   }
 }
