@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyTree
 
 /// The bytes of posts, comments and reserved ids in a tree, by user: see `UserStorage`.
@@ -21,29 +22,34 @@ enum StorageCount {
     }
   }
 
-  /// Visits the posts, comments and reserved ids that assignments wrote, with their users and the differences of their
+  /// Visits the posts, comments and reserved ids that commits wrote, with their users and the differences of their
   /// bytes. Stars, counters and other data cost no more than a look at their paths.
   ///
   /// - Parameters:
-  ///   - old: the root before the assignments.
+  ///   - old: the root before the commits.
   ///   - new: the root after all of them.
   /// - Complexity: O(assignments + written entries × log n); for an assignment above the entries, O(log n) for each entry
   ///   that differs.
   static func forEachDifference(
-    from old: Node, to new: Node, by assignments: some Sequence<Assignment>,
-    _ body: (Key, Int) -> Void
+    from old: Node, to new: Node, by commits: [Commit], _ body: (Key, Int) -> Void
   ) {
-    var entries: Set<Path> = []
-    for assignment in assignments {
-      switch writtenPlace(assignment.location) {
-      case .other: continue
-      case .entry(let place): entries.insert(place)
-      case .manyEntries: return forEachDifference(from: old, to: new, body)
+    // The entries by the path of their parent, of which a batch writes few.
+    var entries: [Path: Set<Key>] = [:]
+    for commit in commits {
+      for assignment in commit.assignments {
+        switch writtenPlace(assignment.location) {
+        case .other: continue
+        case .entry(let parent, let key): entries[parent, default: []].insert(key)
+        case .manyEntries: return forEachDifference(from: old, to: new, body)
+        }
       }
     }
-    for place in entries {
-      if let (uid, bytes) = entry(old.at(place), at: place) { body(uid, -bytes) }
-      if let (uid, bytes) = entry(new.at(place), at: place) { body(uid, bytes) }
+    for (parent, keys) in entries {
+      let (before, after) = (old.at(parent), new.at(parent))
+      for key in keys {
+        if let (uid, bytes) = entry(before.child(key), below: parent) { body(uid, -bytes) }
+        if let (uid, bytes) = entry(after.child(key), below: parent) { body(uid, bytes) }
+      }
     }
   }
 
@@ -51,8 +57,8 @@ enum StorageCount {
   private enum WrittenPlace {
     /// The count does not depend on it.
     case other
-    /// The path of one post, comment or reserved id.
-    case entry(Path)
+    /// One post, comment or reserved id.
+    case entry(parent: Path, Key)
     /// A place above the entries.
     case manyEntries
   }
@@ -64,11 +70,14 @@ enum StorageCount {
     let depth = entryDepth(below: first)
     guard depth > 0 else { return .other }
     guard path.count >= depth else { return .manyEntries }
-    guard path.count > depth else { return .entry(path) }
-    switch path.keys[path.keys.startIndex + depth] {
-    case Layout.uid, Layout.title, Layout.body, Layout.text: return .entry(path.prefix(depth))
-    default: return .other
+    let index = path.keys.startIndex + depth
+    if path.count > depth {
+      switch path.keys[index] {
+      case Layout.uid, Layout.title, Layout.body, Layout.text: break
+      default: return .other
+      }
     }
+    return .entry(parent: path.prefix(depth - 1), path.keys[index - 1])
   }
 
   /// The number of keys in the path of an entry; 0 for other data.
@@ -80,8 +89,8 @@ enum StorageCount {
     }
   }
 
-  private static func entry(_ node: Node, at place: Path) -> (Key, Int)? {
-    switch place.keys.first {
+  private static func entry(_ node: Node, below parent: Path) -> (Key, Int)? {
+    switch parent.keys.first {
     case Layout.posts: post(node)
     case Layout.postComments: comment(node)
     case Layout.removedPosts: reservation(node)
@@ -112,22 +121,23 @@ enum StorageCount {
   /// - Parameter before: the root without the assignments.
   /// - Complexity: O(assignments × log n).
   static func added(by assignments: [Assignment], over before: Node) -> [Key: Int] {
-    var entries: [Path: Node] = [:]
-    for assignment in assignments where !assignment.location.isPriority {
-      let path = assignment.location.path
-      guard let first = path.keys.first, first != Layout.removedPosts else { continue }
-      let depth = entryDepth(below: first)
-      guard depth > 0, path.count >= depth else { continue }
-      let place = path.prefix(depth)
-      guard let rest = path.relative(to: place) else { continue }
-      entries[place, default: before.at(place)].set(assignment.value, at: rest)
-    }
     var added: [Key: Int] = [:]
-    for (place, entry) in entries {
-      if let (uid, bytes) = self.entry(before.at(place), at: place) {
+    // Each entry that is written, as a whole or in part, with all its parts.
+    var changed: [Path: Node] = [:]
+    for assignment in assignments {
+      guard case .entry(let parent, let key) = writtenPlace(assignment.location),
+        parent.keys.first != Layout.removedPosts
+      else { continue }
+      let place = parent.child(key)
+      guard let path = assignment.location.path.relative(to: place) else { continue }
+      changed[place, default: before.at(place)].set(assignment.value, at: path)
+    }
+    for (place, node) in changed {
+      guard let parent = place.parent else { continue }
+      if let (uid, bytes) = entry(before.at(place), below: parent) {
         added[uid, default: 0] -= bytes
       }
-      if let (uid, bytes) = self.entry(entry, at: place) { added[uid, default: 0] += bytes }
+      if let (uid, bytes) = entry(node, below: parent) { added[uid, default: 0] += bytes }
     }
     return added
   }
@@ -159,6 +169,6 @@ enum StorageCount {
   }
 
   private static func bytes(_ node: Node, _ key: Key) -> Int {
-    node.child(key).stringValue?.utf8.count ?? 0
+    node.textByteCount(of: key) ?? 0
   }
 }

@@ -49,6 +49,14 @@ public final class UserStorage: CommitObserver {
   /// The number of writes that were refused.
   public var refused: Int { state.withLock { $0.refused } }
 
+  /// Admits a new post or comment that is about to be made. O(1) on average. Call on the engine's thread.
+  ///
+  /// - Parameter textBytes: the bytes of its texts.
+  /// - Throws: `SocialError.quotaExceeded` if the user would have more than `bytesMax`.
+  public func admitEntry(of uid: Key, textBytes: Int) throws(SocialError) {
+    try admit(CollectionOfOne((uid, textBytes + UserStorage.entryBytes)))
+  }
+
   /// Admits the assignments of a write that is about to be made. A write that adds no bytes is always admitted.
   ///
   /// Call on the engine's thread.
@@ -57,7 +65,11 @@ public final class UserStorage: CommitObserver {
   /// - Throws: `SocialError.quotaExceeded` if a user would have more than `bytesMax`.
   /// - Complexity: O(assignments × log n).
   public func admit(_ assignments: [Assignment], over before: Node) throws(SocialError) {
-    let added = StorageCount.added(by: assignments, over: before).filter { $0.value > 0 }
+    let added = StorageCount.added(by: assignments, over: before)
+    try admit(added.lazy.filter { $0.value > 0 }.map { ($0.key, $0.value) })
+  }
+
+  private func admit(_ added: some Collection<(Key, Int)>) throws(SocialError) {
     guard !added.isEmpty else { return }
     let isAdmitted = state.withLock { state in
       let isWithin = added.allSatisfy { uid, bytes in
@@ -78,11 +90,9 @@ public final class UserStorage: CommitObserver {
 
   /// Counts the differences that commits made. O(assignments), and O(log n) for each post, comment or reserved id that
   /// they wrote.
-  public func committed(
-    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
-  ) {
+  public func committed(_ commits: [Commit], from before: Node, to after: Node) {
     var differences: [Key: Int] = [:]
-    StorageCount.forEachDifference(from: before, to: after, by: assignments) {
+    StorageCount.forEachDifference(from: before, to: after, by: commits) {
       differences[$0, default: 0] += $1
     }
     state.withLock { state in

@@ -189,12 +189,13 @@ struct Batch {
     throw .takenOver
   }
 
-  /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).
+  /// Adds the size of the commits that were not measured yet. O(1) for a commit with a text, else O(its size, up to the
+  /// bound of a batch).
   ///
   /// The engine does not call this after the last request, so that a single write does not pay for it.
   mutating func measure() {
     for commit in commits[measured...] {
-      bytes += commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      bytes += commit.text?.byteCount ?? commit.estimatedBytes(upTo: Engine.batchBytesMax)
     }
     measured = commits.count
   }

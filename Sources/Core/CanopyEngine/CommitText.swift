@@ -9,6 +9,9 @@ public struct CommitText: Sendable {
   /// Bytes of the assignments; the bytes of the before-image follow.
   private let bodyCount: Int
 
+  /// The number of bytes of both texts.
+  var byteCount: Int { bytes.count }
+
   /// Bytes up to which every commit carries its text to the journal.
   static let carriedBytesMax = 16 * 1024
 

@@ -133,7 +133,7 @@ extension Engine {
     let (before, first) = state.withLock { ($0.current, $0.currentSequence) }
     var (tree, sequence) = (before, first)
     var changes: [Change] = []
-    var assignments: [[Assignment]] = []
+    var adopted: [Commit] = []
     var mark: CommitMark?
     while mark == nil, let commit = left.popFirst() {
       if commit.sequence <= sequence { continue }
@@ -149,16 +149,16 @@ extension Engine {
       if let root {
         changes.append(Change(commit: commit, views: views, before: root, after: tree.root))
       }
-      assignments.append(commit.assignments)
+      adopted.append(commit)
       writer.note(commit)
       mark = commit.note?.mark
     }
     guard sequence > first else { return mark }
-    notifyCommitObservers(assignments.lazy.joined(), from: before.root, to: tree.root)
+    notifyCommitObservers(adopted, from: before.root, to: tree.root)
     replaceTree(by: tree, at: sequence, notifyingOf: changes) {
-      $0.indexing?.missed += assignments
+      $0.indexing?.missed += adopted.map(\.assignments)
     }
-    if RetiredTrees.areLarge(assignments, in: before.root) {
+    if RetiredTrees.areLarge(adopted.map(\.assignments), in: before.root) {
       retired.free(.init(tree: before, commits: []))
     }
     return mark
@@ -177,7 +177,7 @@ extension Engine {
     let change = Change(
       commit: commit, views: listeners.views(concernedBy: commit.assignments),
       before: snapshot.root, after: loaded.tree.root)
-    notifyCommitObservers(commit.assignments, from: snapshot.root, to: loaded.tree.root)
+    notifyCommitObservers([commit], from: snapshot.root, to: loaded.tree.root)
     replaceTree(by: loaded.tree, at: loaded.sequence, notifyingOf: [change]) { state in
       // `keepIndexes` begins again.
       state.indexing = nil

@@ -175,8 +175,7 @@ extension Engine {
     }
     wakeUpCheckpoint?.resume()
     if !batch.commits.isEmpty {
-      notifyCommitObservers(
-        batch.commits.lazy.flatMap(\.assignments), from: before.root, to: batch.tree.root)
+      notifyCommitObservers(batch.commits, from: before.root, to: batch.tree.root)
     }
     notify(batch.changes)
     if shared != nil {

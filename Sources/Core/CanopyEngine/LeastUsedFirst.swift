@@ -52,6 +52,9 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   /// Whether no member waits, and no used time still counts.
   var isForgotten: Bool { accounts.isEmpty }
 
+  /// Whether a member waits, or has used time that still counts.
+  func knows(_ member: Member) -> Bool { accounts[member] != nil }
+
   /// Sets the tick of the clock (see `UsedTime`). At the beginning of a second, forgets the members whose used time no
   /// longer counts.
   mutating func advance(to tick: Int) {

@@ -25,11 +25,11 @@ public protocol CommitObserver: AnyObject, Sendable {
   /// the listeners are notified; so it must be brief.
   ///
   /// - Parameters:
-  ///   - assignments: the assignments of all commits, in order. One that replaces the whole tree stands for commits that
-  ///     the node did not read one by one.
+  ///   - commits: the commits, in order. One that replaces the whole tree stands for commits that the node did not read
+  ///     one by one.
   ///   - before: the root before the first commit.
   ///   - after: the root after the last commit.
-  func committed(_ assignments: some Sequence<Assignment>, from before: Node, to after: Node)
+  func committed(_ commits: [Commit], from before: Node, to after: Node)
 }
 
 /// A reference that does not keep its observer alive.
@@ -54,12 +54,10 @@ extension Engine {
     for entry in observers { entry.observer?.batchEnded(snapshot) }
   }
   /// Hands commits that were published to their observers.
-  func notifyCommitObservers(
-    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
-  ) {
+  func notifyCommitObservers(_ commits: [Commit], from before: Node, to after: Node) {
     assertOnThread()
     for entry in state.withLock({ $0.commitObservers }) {
-      entry.observer?.committed(assignments, from: before, to: after)
+      entry.observer?.committed(commits, from: before, to: after)
     }
   }
 }

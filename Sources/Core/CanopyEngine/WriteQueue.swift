@@ -2,10 +2,10 @@ internal import DequeModule
 
 /// The requests that wait for the engine's thread.
 ///
-/// The engine serves requests in their order while they fit in one batch and all are cheap. Otherwise it serves the
-/// owners in turn, and the requests of each owner in their order. Turns go by time and not by requests: the engine
-/// reports how long each request held the writer. The owner that has used the least time lately is served first, by
-/// network and then by account (see `WriteTurns`).
+/// The engine serves requests in their order while they fit in one batch and no owner among them has used much time
+/// lately. Otherwise it serves the owners in turn, and the requests of each owner in their order. Turns go by time and
+/// not by requests: the engine reports how long each request held the writer. The owner that has used the least time
+/// lately is served first, by network and then by account (see `WriteTurns`).
 ///
 /// This is fair for the following reasons.
 /// - An owner that sends one small request at a time has used less than its share. So each of its requests is served in
@@ -77,7 +77,10 @@ struct WriteQueue {
   mutating func takeBatch(atMost batchMax: Int, at time: Duration) -> Requests {
     turns.advance(to: time)
     var batch = Requests()
-    if lanes.isEmpty && arrived.count <= batchMax && (arrived.count < 2 || turns.isForgotten) {
+    // All requests fit, and their owners have used equal time.
+    if lanes.isEmpty, arrived.count <= batchMax,
+      arrived.count < 2 || turns.isForgotten || !arrived.contains(where: { turns.knows($0.owner) })
+    {
       swap(&batch.entries, &arrived)
       arrived.reserveCapacity(batch.entries.count)
       return batch

@@ -27,6 +27,9 @@ struct WriteTurns {
   /// Whether no owner waits, and no used time still counts.
   var isForgotten: Bool { groups.isForgotten && owners.isEmpty }
 
+  /// Whether an owner, or its network, has used time that still counts. O(1) on average.
+  func knows(_ owner: WriteOwner) -> Bool { groups.knows(Group(owner)) }
+
   /// Sets the time of the clock. O(owners) if another second has begun, else O(networks).
   mutating func advance(to time: Duration) {
     let (seconds, attoseconds) = time.components

@@ -74,9 +74,15 @@ struct IndexedKey: SortedElement {
 /// The children of a branch together with their indexes.
 ///
 /// `@unchecked Sendable`: only a thread that holds the only reference changes it. A node copies a branch that it shares
-/// before it changes it (`Node.modifyChild`, `Node.addIndex`).
+/// before it changes it (`Node.modifyChild`, `Node.addIndex`). Only debug builds check that accesses do not overlap.
 final class IndexedBranch: @unchecked Sendable {
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private(set) var children: Children
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private(set) var indexes: [OrderIndex]
 
   init(children: Children, indexes: [OrderIndex]) {

@@ -57,7 +57,13 @@ extension Location: Comparable {
   /// Whether `a` sorts before `b`: by path, a node before its priority, both before the nodes
   /// below.
   public static func < (a: Location, b: Location) -> Bool {
-    a.path != b.path ? a.path < b.path : !a.isPriority && b.isPriority
+    let (keys, others) = (a.path.keys, b.path.keys)
+    let count = min(keys.count, others.count)
+    var i = 0
+    while i < count, keys[i] == others[i] { i += 1 }
+    if i < count { return keys[i] < others[i] }
+    return keys.count != others.count
+      ? keys.count < others.count : !a.isPriority && b.isPriority
   }
 }
 

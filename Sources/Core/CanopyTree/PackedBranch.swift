@@ -83,10 +83,10 @@ struct PackedBranch: @unchecked Sendable {
   var digestOwner: any DigestOwner { buffer }
 
   /// The number of children.
-  var childCount: Int { Int(buffer.header.childCount) }
+  var childCount: Int { buffer.withUnsafeMutablePointerToHeader { Int($0.pointee.childCount) } }
 
   /// The number of bytes of text.
-  var byteCount: Int { Int(buffer.header.byteCount) }
+  var byteCount: Int { buffer.withUnsafeMutablePointerToHeader { Int($0.pointee.byteCount) } }
 
   /// Calls `body` with the text, including the braces.
   @inline(__always)
@@ -119,6 +119,21 @@ struct PackedBranch: @unchecked Sendable {
       key.withUTF8 { key in
         let (i, isFound) = members.search(key)
         return isFound ? PackedBranch.node(members.value(i)) : .absent
+      }
+    }
+  }
+
+  /// Returns the number of bytes of a child's text; nil if the child is absent, not a string, or has escapes.
+  func plainTextByteCount(of key: Key) -> Int? {
+    WorkCounter.touch()
+    return withMembers { members in
+      key.withUTF8 { key in
+        let (i, isFound) = members.search(key)
+        guard isFound else { return nil }
+        let text = members.value(i)
+        guard text.count >= 2, text.first == UInt8(ascii: "\"") else { return nil }
+        let inner = UnsafeRawBufferPointer(rebasing: text.dropFirst().dropLast())
+        return JSONScan.plainPrefix(inner, from: 0) == inner.count ? inner.count : nil
       }
     }
   }

@@ -77,7 +77,11 @@ public struct Path: Hashable, Sendable {
   /// Returns the path of a child. The result may exceed the depth bound; a write there is refused
   /// when it is checked.
   public func child(_ key: Key) -> Path {
-    Path(keys: keys + CollectionOfOne(key))
+    var keys: [Key] = []
+    keys.reserveCapacity(self.keys.count + 1)
+    keys.append(contentsOf: self.keys)
+    keys.append(key)
+    return Path(keys: keys)
   }
 
   /// Returns this path followed by `other`.

@@ -32,7 +32,7 @@ extension SortedTree {
       return inner.withEntries { entries in
         if entries.count < (isRoot ? 2 : 1) { return (0, "an inner page has too few children") }
         if entries.count > innerMax { return (0, "an inner page has too many children") }
-        if inner.header.total != entries.reduce(0, { $0 + $1.total }) {
+        if inner.total != entries.reduce(0, { $0 + $1.total }) {
           return (0, "the total of a page is not that of its children")
         }
         var depths: Set<Int> = []

@@ -13,7 +13,7 @@ extension SortedTree {
         ]))
     }
     // Replace a root that has one child by that child.
-    while case .inner(let inner) = root, inner.header.count == 1 {
+    while case .inner(let inner) = root, inner.count == 1 {
       root = inner.withEntries { $0[0].page }
     }
   }
@@ -72,7 +72,7 @@ extension SortedTree {
     _ leaf: inout Leaf, _ key: SortKey, _ body: (inout Element?) -> Void
   ) -> Outcome {
     let (index, found) = leaf.search(key)
-    let count = Int(leaf.header.count)
+    let count = leaf.count
     if found {
       makeUnique(&leaf, capacity: count)
       let removed = leaf.withUnsafeMutablePointerToElements { base in
@@ -95,7 +95,7 @@ extension SortedTree {
     guard count == leafMax else {
       // Small pages grow in small steps: most branches stay small.
       let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
-      if count == leaf.header.capacity {
+      if count == leaf.slots {
         leaf = leaf.copy(capacity: capacity)
       } else {
         makeUnique(&leaf, capacity: capacity)
@@ -119,7 +119,7 @@ extension SortedTree {
     }
     let pivot = right.withElements { $0[0].sortKey }
     return Outcome(
-      delta: 1, split: .init(pivot: pivot, page: .leaf(right), total: Int(right.header.count)))
+      delta: 1, split: .init(pivot: pivot, page: .leaf(right), total: right.count))
   }
 
   private static func modify(
@@ -131,7 +131,7 @@ extension SortedTree {
       base[index].total += outcome.delta - (outcome.split?.total ?? 0)
       return outcome
     }
-    inner.header.total += outcome.delta
+    inner.total += outcome.delta
     if let split = outcome.split {
       outcome.split = insert(split, into: inner, at: index + 1)
     } else if outcome.delta < 0 {
@@ -144,7 +144,7 @@ extension SortedTree {
   /// room, if any.
   private static func insert(_ entry: Inner.Entry, into inner: Inner, at index: Int) -> Inner.Entry?
   {
-    let count = Int(inner.header.count)
+    let count = inner.count
     guard count == innerMax else {
       inner.insert(entry, at: index)
       return nil
@@ -155,14 +155,14 @@ extension SortedTree {
     if index <= middle, !isAppend {
       // The split subtracted the moved totals; recompute the sum with the new entry.
       inner.insert(entry, at: index)
-      inner.header.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
+      inner.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
     } else {
       right.insert(entry, at: index - middle)
-      inner.header.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
+      inner.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
     }
-    right.header.total = right.withEntries { $0.reduce(0) { $0 + $1.total } }
+    right.total = right.withEntries { $0.reduce(0) { $0 + $1.total } }
     let pivot = right.withEntries { $0[0].pivot }
-    return .init(pivot: pivot, page: .inner(right), total: right.header.total)
+    return .init(pivot: pivot, page: .inner(right), total: right.total)
   }
 
   /// Removes an empty child, or merges a sparse child with a neighbour if both fit into three
@@ -198,7 +198,7 @@ extension SortedTree {
       case (.leaf(let a), .leaf(let b)):
         let merged = a.copy(capacity: leafMax)
         b.withElements {
-          for element in $0 { merged.insert(element, at: Int(merged.header.count)) }
+          for element in $0 { merged.insert(element, at: merged.count) }
         }
         base[index].page = .leaf(merged)
       case (.inner(let a), .inner(let b)):

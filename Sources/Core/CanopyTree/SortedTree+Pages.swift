@@ -20,6 +20,13 @@ struct InnerHeader {
 extension SortedTree {
   /// A page of elements, in one allocation.
   final class Leaf: ManagedBuffer<LeafHeader, Element>, DigestOwner {
+    /// The number of elements, and of those for which there is room. Read and written by address, as `header` would check each access.
+    var count: Int {
+      get { withUnsafeMutablePointerToHeader { Int($0.pointee.count) } }
+      set { withUnsafeMutablePointerToHeader { $0.pointee.count = Int16(newValue) } }
+    }
+    var slots: Int { withUnsafeMutablePointerToHeader { Int($0.pointee.capacity) } }
+
     deinit {
       forgetDigest()
       _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
@@ -47,7 +54,7 @@ extension SortedTree {
           i += 1
         }
       }
-      leaf.header.count = Int16(elements.count)
+      leaf.count = elements.count
       return leaf
     }
 
@@ -79,7 +86,7 @@ extension SortedTree {
 
     /// Returns a copy of the page with room for `capacity` elements.
     func copy(capacity: Int) -> Leaf {
-      let copy = Leaf.make(capacity: max(capacity, Int(header.count)))
+      let copy = Leaf.make(capacity: max(capacity, count))
       withElements { elements in
         if let base = elements.baseAddress {
           copy.withUnsafeMutablePointerToElements {
@@ -87,7 +94,7 @@ extension SortedTree {
           }
         }
       }
-      copy.header.count = header.count
+      copy.count = count
       return copy
     }
 
@@ -95,28 +102,28 @@ extension SortedTree {
     ///
     /// - Precondition: the page has room and is uniquely referenced.
     func insert(_ element: Element, at index: Int) {
-      let count = Int(header.count)
-      assert(count < header.capacity && index <= count, "no room, or no such index")
+      let count = self.count
+      assert(count < slots && index <= count, "no room, or no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index + 1).moveInitialize(from: base + index, count: count - index)
         (base + index).initialize(to: element)
       }
-      header.count += 1
+      self.count = count + 1
     }
 
     /// Closes the gap that a moved-out element left.
     func closeGap(at index: Int) {
-      let count = Int(header.count)
+      let count = self.count
       assert(index < count, "no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
       }
-      header.count -= 1
+      self.count = count - 1
     }
 
     /// Moves the elements from `index` on into a new page.
     func split(at index: Int) -> Leaf {
-      let moved = Int(header.count) - index
+      let moved = count - index
       assert(0...leafMax ~= moved, "no such index")
       let right = Leaf.make(capacity: leafMax)
       withUnsafeMutablePointerToElements { base in
@@ -124,8 +131,8 @@ extension SortedTree {
           $0.moveInitialize(from: base + index, count: moved)
         }
       }
-      right.header.count = Int16(moved)
-      header.count = Int16(index)
+      right.count = moved
+      count = index
       return right
     }
   }
@@ -133,6 +140,17 @@ extension SortedTree {
   /// A page of children. Each pivot is at most the child's first key and above all keys of the
   /// preceding children.
   final class Inner: ManagedBuffer<InnerHeader, Inner.Entry>, DigestOwner {
+    /// The number of children, of those for which there is room, and the number of elements below the page, by address as in a leaf.
+    var count: Int {
+      get { withUnsafeMutablePointerToHeader { Int($0.pointee.count) } }
+      set { withUnsafeMutablePointerToHeader { $0.pointee.count = Int16(newValue) } }
+    }
+    var slots: Int { withUnsafeMutablePointerToHeader { Int($0.pointee.capacity) } }
+    var total: Int {
+      get { withUnsafeMutablePointerToHeader { $0.pointee.total } }
+      set { withUnsafeMutablePointerToHeader { $0.pointee.total = newValue } }
+    }
+
     struct Entry: Sendable {
       var pivot: SortKey
       var page: Page
@@ -163,7 +181,7 @@ extension SortedTree {
       var i = 0
       for entry in entries {
         inner.insert(entry, at: i)
-        inner.header.total += entry.total
+        inner.total += entry.total
         i += 1
       }
       return inner
@@ -198,8 +216,8 @@ extension SortedTree {
         guard let base = entries.baseAddress else { return }
         copy.withUnsafeMutablePointerToElements { $0.initialize(from: base, count: entries.count) }
       }
-      copy.header.count = header.count
-      copy.header.total = header.total
+      copy.count = count
+      copy.total = total
       return copy
     }
 
@@ -207,33 +225,33 @@ extension SortedTree {
     ///
     /// - Precondition: the page has room and is uniquely referenced.
     func insert(_ entry: Entry, at index: Int) {
-      let count = Int(header.count)
-      assert(count < header.capacity && index <= count, "no room, or no such index")
+      let count = self.count
+      assert(count < slots && index <= count, "no room, or no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index + 1).moveInitialize(from: base + index, count: count - index)
         (base + index).initialize(to: entry)
       }
-      header.count += 1
+      self.count = count + 1
     }
 
     /// Removes and returns the entry at an index. The caller updates the total.
     func remove(at index: Int) -> Entry {
-      let count = Int(header.count)
+      let count = self.count
       assert(index < count, "no such index")
       let entry = withUnsafeMutablePointerToElements { base in
         let entry = (base + index).move()
         (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
         return entry
       }
-      header.count -= 1
+      self.count = count - 1
       return entry
     }
 
     /// Moves the children from `index` on into a new page and updates both totals.
     func split(at index: Int) -> Inner {
       let right = withEntries { Inner.make($0[index...]) }
-      while Int(header.count) > index { _ = remove(at: Int(header.count) - 1) }
-      header.total -= right.header.total
+      while count > index { _ = remove(at: count - 1) }
+      total -= right.total
       return right
     }
   }

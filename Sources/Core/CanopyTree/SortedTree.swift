@@ -85,7 +85,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
       while let first = rest.first {
         let inner = Inner.make(rest.prefix(Self.innerMax))
         rest = rest.dropFirst(Self.innerMax)
-        above.append(.init(pivot: first.pivot, page: .inner(inner), total: inner.header.total))
+        above.append(.init(pivot: first.pivot, page: .inner(inner), total: inner.total))
       }
       entries = above
     }
@@ -118,16 +118,16 @@ extension SortedTree.Page {
   /// The number of elements at and below the page.
   var total: Int {
     switch self {
-    case .leaf(let leaf): Int(leaf.header.count)
-    case .inner(let inner): inner.header.total
+    case .leaf(let leaf): leaf.count
+    case .inner(let inner): inner.total
     }
   }
 
   /// The number of elements or children in the page itself.
   var count: Int {
     switch self {
-    case .leaf(let leaf): Int(leaf.header.count)
-    case .inner(let inner): Int(inner.header.count)
+    case .leaf(let leaf): leaf.count
+    case .inner(let inner): inner.count
     }
   }
 

@@ -70,4 +70,12 @@ extension Node {
     guard case .string(let text) = value else { return false }
     return key.withUTF8 { key in text.withUTF8Bytes { $0.hasSameBytes(as: key) } }
   }
+
+  /// Returns the number of bytes of a child's text; nil if the child is absent or not a string.
+  ///
+  /// In a packed branch it creates no string, unless the text has escapes.
+  /// - Complexity: O(log n), and O(bytes of the text) in a packed branch.
+  public func textByteCount(of key: Key) -> Int? {
+    packed?.plainTextByteCount(of: key) ?? child(key).stringValue?.utf8.count
+  }
 }

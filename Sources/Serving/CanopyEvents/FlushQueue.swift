@@ -4,6 +4,9 @@ package import NIOCore
 package final class FlushQueue {
   private let loop: any EventLoop
   private let afterFlushing: () -> Void
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var connections: [any Flushable] = []
 
   /// - Parameter afterFlushing: called when all connections that were due are flushed.

@@ -19,6 +19,9 @@ final class LoopPoll: ChannelInboundHandler {
   private let loop: any EventLoop
   /// The end of the pipe that is written to; nil once the loop has ended.
   private var output: CInt?
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var due: [() -> Void] = []
 
   private init(_ loop: any EventLoop, output: CInt) {

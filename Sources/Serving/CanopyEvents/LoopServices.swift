@@ -23,7 +23,7 @@ open class LoopServices {
   /// The texts of large branches that were sent.
   package let encoded: EncodedNodes
   /// Empties the inbox.
-  private var wakeUp: LoopInbox.WakeUp?
+  @exclusivity(unchecked) private var wakeUp: LoopInbox.WakeUp?
 
   /// - Parameters:
   ///   - protocolName: the name of the protocol in the metrics.

@@ -38,10 +38,16 @@ package final class LoopTurns {
   /// Schedules a closure to run on the loop after the loop has read input.
   private let later: (@escaping () -> Void) -> Void
   /// The connections that wait, by the owner of their turns.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var lanes: [Owner: Deque<any TurnTaker>] = [:]
   /// The owners that wait, in the order of their turns.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var order: Deque<Owner> = []
-  private var isDue = false
+  @exclusivity(unchecked) private var isDue = false
 
   /// - Parameter later: schedules a closure to run on the loop after the loop has read input.
   package init(loop: any EventLoop, later: @escaping (@escaping () -> Void) -> Void) {

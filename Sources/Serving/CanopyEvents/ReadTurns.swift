@@ -26,23 +26,26 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
   private let work: WorkBudget
   private let memory: MemoryBudget
   private let logger: Logger
-  private var context: ChannelHandlerContext?
+  @exclusivity(unchecked) private var context: ChannelHandlerContext?
   private var group: TurnGroup?
   private var turn = WorkBudget.Turn()
   /// The bytes of the last read.
-  private var bytes = 0
+  @exclusivity(unchecked) private var bytes = 0
   /// Whether the bytes that come belong to the last read of which this handler knows. The channel also reads when its
   /// option `autoRead` is set, without a call of `read`.
-  private var knowsRead = false
+  @exclusivity(unchecked) private var knowsRead = false
   /// The bytes that wait to be handed on.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var kept = ByteBuffer()
   /// The events that came behind these bytes.
   private var events: [Any] = []
   private var share: MemoryBudget.Share?
-  private var isHandingOn = false
-  private var takesTurn = false
+  @exclusivity(unchecked) private var isHandingOn = false
+  @exclusivity(unchecked) private var takesTurn = false
   /// Whether the pipeline waits to read.
-  private var wantsRead = false
+  @exclusivity(unchecked) private var wantsRead = false
 
   /// - Parameters:
   ///   - work: the time for all connections of the loop.

@@ -12,31 +12,58 @@ public import NIOCore
 /// methods that a subclass may override, and the actions. The other files receive the events of the channel
 /// (`+Channel`), carry out requests (`+Requests`), send (`+Sending`), connect subscriptions to the hub
 /// (`+Subscriptions`), and close the connection (`+End`).
+///
+/// A request accesses the state some fifty times, and a check that no two accesses overlap costs as much as the rest of
+/// an access. So only debug builds, which the tests use, have these checks.
 open class SessionHandler {
   /// The state that the connections to the present namespace share.
-  final private(set) var services: LoopServices
+  @exclusivity(unchecked) final private(set) var services: LoopServices
   /// The hub of the subscriptions.
-  package final private(set) var hub: EventHub
+  @exclusivity(unchecked) package final private(set) var hub: EventHub
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   package final var session: Session
   let keptInput: any ConnectionInput
   /// The protocol, for the administrator.
   let kind: ClientState.Kind
   /// The bytes that the connection takes while it is idle, unless another part of its pipeline reports them; then 0.
   let idleBytes: Int
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   package final var output = LineOutput()
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   package final var client = Client()
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   final var scheduled = ScheduledWork()
   /// Whether the connection is in the `FlushQueue`.
-  package final var waitsForFlush = false
+  @exclusivity(unchecked) package final var waitsForFlush = false
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   final var closing = Closing()
-  package final private(set) var context: ChannelHandlerContext?
+  @exclusivity(unchecked) package final private(set) var context: ChannelHandlerContext?
   /// This handler as the protocol of its class, while it is in a pipeline.
-  final private(set) var clientProtocol: (any ClientProtocol)?
+  @exclusivity(unchecked) final private(set) var clientProtocol: (any ClientProtocol)?
   /// The tasks of requests by slot, to cancel when the connection is gone.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   final var tasks: [Session.Slot: Task<Void, Never>] = [:]
   /// The measurements of requests that are under way, by slot.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   final var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
   /// The subscriptions at the hub, by number.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   package final var subscribers: [Int64: HubSubscription] = [:]
   /// The tasks that find or measure the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
@@ -47,13 +74,13 @@ open class SessionHandler {
   /// The reference to this connection for others, if they have one.
   final var ownReference: ConnectionReference?
   /// Whether the channel is writable. The handler keeps it, because it looks several times for each request.
-  final var isWritable = true
+  @exclusivity(unchecked) final var isWritable = true
   /// Whether output is being handed to the channel.
-  final var isFlushing = false
+  @exclusivity(unchecked) final var isFlushing = false
   /// Whether an action is being performed.
-  private final var isPerforming = false
+  @exclusivity(unchecked) private final var isPerforming = false
   /// The number of calls that make on-disconnect writes and have no outcome.
-  final var carryOutsUnderWay = 0
+  @exclusivity(unchecked) final var carryOutsUnderWay = 0
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {

@@ -35,9 +35,9 @@ package final class WorkBudget {
 
   private let loop: any EventLoop
   private let now: () -> NIODeadline
-  private var round: UInt64 = 1
+  @exclusivity(unchecked) private var round: UInt64 = 1
   /// The end of the round; nil until a connection reads the clock.
-  private var roundEnd: NIODeadline?
+  @exclusivity(unchecked) private var roundEnd: NIODeadline?
 
   package init(loop: any EventLoop, now: @escaping () -> NIODeadline) {
     self.loop = loop

@@ -12,7 +12,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
   /// The state that the connections to the present namespace share.
-  private(set) var shared: LoopContext
+  @exclusivity(unchecked) private(set) var shared: LoopContext
   /// That of the default namespace.
   private let home: LoopContext
   /// Keeps the present namespace open; nil for the default one.

@@ -15,16 +15,22 @@ final class LineInput: ConnectionInput {
     case tooLong
   }
 
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var decoder: LineDecoder
   /// The bytes that were received while the session took no more requests.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
-  private(set) var isDecoding = false
+  @exclusivity(unchecked) private(set) var isDecoding = false
   /// The memory of the unfinished line when the decoding began. The decoder cannot report it meanwhile.
-  private var memoryBefore = 0
-  private var isDropped = false
+  @exclusivity(unchecked) private var memoryBefore = 0
+  @exclusivity(unchecked) private var isDropped = false
   /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
-  var bytesBeside = 0
+  @exclusivity(unchecked) var bytesBeside = 0
 
   init(lineBytesMax: Int) {
     decoder = LineDecoder(lineBytesMax: lineBytesMax)

@@ -67,10 +67,12 @@ struct PendingBlogWrite: Transaction {
     guard session.mayFinish else { throw WireError.sessionEnded }
     let root = proposal.root
     let decision = try decideRequest(&proposal)
+    guard let write = decision.write, let storage = operations.storage else { return decision }
     switch request {
-    case .post, .edit, .comment:
-      guard let write = decision.write else { break }
-      try operations.storage?.admit(write.assignments, over: root)
+    case .post(let title, let body):
+      try storage.admitEntry(of: session.uid, textBytes: title.utf8.count + body.utf8.count)
+    case .comment(_, let text): try storage.admitEntry(of: session.uid, textBytes: text.utf8.count)
+    case .edit: try storage.admit(write.assignments, over: root)
     case .delete, .star, .uncomment, .rename: break
     }
     return decision

@@ -12,8 +12,15 @@ extension Request {
   ///
   /// - Parameter text: the bytes from which it was decoded.
   public func memoryBytes(text: UnsafeRawBufferPointer) -> Int {
-    Request.memoryBytes(text: text) + pathBytes
+    // A write of the blog has texts and no nodes, so its text is not searched.
+    if case .write(.blog) = self {
+      return 1024 + text.count + Request.blogStringsMax * Request.longStringBytes
+    }
+    return Request.memoryBytes(text: text) + pathBytes
   }
+
+  /// The most strings of a write of the blog.
+  private static let blogStringsMax = 4
 
   /// The bytes of a member, a list or an object, however short it is. Measured by the growth of a release process: up to
   /// 92 bytes in lists of nine numbers, which take three pages each; 77 in lists of one element.

@@ -129,7 +129,8 @@ import Testing
       var after = before
       after.set(title.value, at: title.location.path)
       func touched(by assignments: [Assignment]) -> Int {
-        WorkCounter.nodesTouched { storage.committed(assignments, from: before, to: after) }
+        let commit = Commit(sequence: 1, time: 1, assignments: assignments)
+        return WorkCounter.nodesTouched { storage.committed([commit], from: before, to: after) }
       }
       #expect(touched(by: [star]) == 0)
       let count = touched(by: [star, title])

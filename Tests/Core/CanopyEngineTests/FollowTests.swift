@@ -294,13 +294,11 @@ private final class CommitLog: CommitObserver {
   /// The number of commits that did not begin at the tree after the last ones.
   var gaps: Int { state.withLock { $0.gaps } }
 
-  func committed(
-    _ assignments: some Sequence<Assignment>, from before: Node, to after: Node
-  ) {
+  func committed(_ commits: [Commit], from before: Node, to after: Node) {
     state.withLock { state in
       if state.root != before { state.gaps += 1 }
       state.root = after
-      state.locations += assignments.map(\.location)
+      state.locations += commits.flatMap(\.assignments).map(\.location)
     }
   }
 }

@@ -245,19 +245,19 @@ struct WriteQueueTests {
     Issue.record("the request was not carried out")
   }
 
-  @Test func `owners are forgotten when the time that they have used no longer counts`() {
+  @Test func `owners are served in turn while one of them has used time that still counts`() {
     var queue = WriteQueue(countMax: 100)
-    func isInTurn(at time: Duration) -> Bool {
-      _ = add(&queue, "a", 1...1)
-      _ = add(&queue, "b", 1...1)
+    func isInTurn(at time: Duration, _ owners: String...) -> Bool {
+      for owner in owners { _ = add(&queue, owner, 1...1) }
       let batch = queue.takeBatch(atMost: 10, at: time)
       queue.settle([], unserved: [])
       return batch.isInTurn
     }
-    #expect(!isInTurn(at: .zero))
-    queue.settle([(.address("a", network: "n"), .milliseconds(20))], unserved: [])
-    #expect(isInTurn(at: .seconds(9)))
-    #expect(!isInTurn(at: .seconds(10)))
+    #expect(!isInTurn(at: .zero, "a", "b"))
+    queue.settle([(.address("a", network: nil), .milliseconds(20))], unserved: [])
+    #expect(!isInTurn(at: .seconds(1), "b", "c"), "the owner is not among them")
+    #expect(isInTurn(at: .seconds(9), "a", "b"))
+    #expect(!isInTurn(at: .seconds(10), "a", "b"))
   }
 
   @Test func `one owner gets an eighth of the queue, and a full queue takes requests of others`() {
