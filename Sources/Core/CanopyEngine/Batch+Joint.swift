@@ -85,7 +85,7 @@ extension Batch {
 
   /// Applies assignments and adds their commit.
   ///
-  /// - Throws: `EngineError.unstorable`; then nothing has changed.
+  /// - Throws: `EngineError.commitTooLarge` and `.unstorable`; then nothing has changed.
   private mutating func commit(
     _ assignments: [Assignment], at time: Int64, completing completed: [DisconnectWriteID]
   ) throws(EngineError) {

@@ -74,7 +74,8 @@ struct Batch {
   ///
   /// - Parameter proposal: the proposal of the decision. It ends here, because its second reference to the tree would
   ///   make `apply` copy the pages on the path.
-  /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `WritePolicy.derive`; then nothing has changed.
+  /// - Throws: `EngineError.denied`, `.commitTooLarge` and `.unstorable`, and the error of `WritePolicy.derive`; then
+  ///   nothing has changed.
   mutating func make<Result>(
     _ decision: Decision<Result>, of proposal: consuming Proposal
   ) throws {
@@ -112,7 +113,7 @@ struct Batch {
         bytes: &textBytes)
     } catch {
       if let before { tree = before } else { tree.apply(beforeImage) }
-      unstorable += journaled.map(\.location)
+      if error == .unstorable { unstorable += journaled.map(\.location) }
       throw error
     }
     let keyTime = keyTime(of: time)

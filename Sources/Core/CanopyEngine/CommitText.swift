@@ -33,7 +33,7 @@ public struct CommitText: Sendable {
     _ assignments: [Assignment], beforeImage: [Assignment]?, scratch: inout JSONOutput
   ) throws(EngineError) {
     let ordered = assignments.sorted { $0.location < $1.location }
-    bodyCount = try CommitText.write(ordered, of: nil, beforeImage, &scratch)
+    bodyCount = try CommitText.write(ordered, of: nil, beforeImage, bytesMax: .max, &scratch)
     bytes = scratch.bytes
   }
 
@@ -41,10 +41,12 @@ public struct CommitText: Sendable {
   /// follow in the output.
   private static func write(
     _ assignments: [Assignment], of write: Write?, _ beforeImage: [Assignment]?,
-    _ output: inout JSONOutput
+    bytesMax: Int, _ output: inout JSONOutput
   ) throws(EngineError) -> Int {
     output.removeAll()
-    AssignmentCodec.encode(assignments, of: write, to: &output)
+    guard AssignmentCodec.encode(assignments, of: write, to: &output, bytesMax: bytesMax) else {
+      throw .commitTooLarge
+    }
     let bodyCount = output.count
     guard output.withBytes({ AssignmentCodec.decodes($0, as: assignments, of: write) }) else {
       throw .unstorable
@@ -64,12 +66,15 @@ public struct CommitText: Sendable {
   ///
   /// - Parameters:
   ///   - write: the write that the assignments come from; nil if there are several.
+  ///   - bytesMax: the most bytes of the assignments.
   ///   - largeBytes: the bytes of large texts that the batch may still carry.
+  /// - Throws: `EngineError.unstorable` and `.commitTooLarge`.
   static func carried(
-    _ assignments: [Assignment], of write: Write?, beforeImage: [Assignment]?,
+    _ assignments: [Assignment], of write: Write?, beforeImage: [Assignment]?, bytesMax: Int,
     largeBytes: inout Int, scratch: inout JSONOutput
   ) throws(EngineError) -> CommitText? {
-    let bodyCount = try CommitText.write(assignments, of: write, beforeImage, &scratch)
+    let bodyCount = try CommitText.write(
+      assignments, of: write, beforeImage, bytesMax: bytesMax, &scratch)
     if scratch.count > carriedBytesMax {
       guard scratch.count <= largeBytes else { return nil }
       largeBytes -= scratch.count

@@ -42,6 +42,10 @@ public final class Engine: Sendable {
     /// The longest time from a commit to the next checkpoint if fewer commits were made. It counts from the
     /// commit, or from the start of an engine that found the commit in the journal.
     public var checkpointAfter = Duration.seconds(300)
+    /// The most locations of one commit. Larger ones are refused before they are appended.
+    public var commitLocationsMax = Limits.commitLocationsMax
+    /// The most bytes of the assignments of one commit in the journal.
+    public var commitBytesMax = Limits.commitBytesMax
     /// The number of indexes that queries may add to the plan.
     public var addedIndexesMax = 64
     /// The budget for a batch, in steps of about a microsecond, in which the engine's thread finds out which views

@@ -8,6 +8,9 @@ public enum EngineError: Error, Equatable, Sendable {
   case outcomeUnknown
   /// The text that the journal would store does not read back as the same write. The write was not made.
   case unstorable
+  /// The commit would have too many locations or bytes, with everything that follows from the write. The write was not
+  /// made.
+  case commitTooLarge
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
@@ -37,6 +40,10 @@ public enum EngineError: Error, Equatable, Sendable {
     case .unstorable:
       "the write was refused because it could not be read back once stored; it was not made: report "
         + "this with the request, which is a fault of the server"
+    case .commitTooLarge:
+      "one write may change at most \(Limits.commitLocationsMax) locations and take "
+        + "\(Limits.commitBytesMax) bytes in the journal, with the copies and priorities that follow from it; "
+        + "split it into several"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not reported as "

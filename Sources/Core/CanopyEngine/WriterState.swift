@@ -11,6 +11,8 @@ final class WriterState {
   let random: @Sendable () -> UInt64
   /// See `Engine.Configuration.threadTime`.
   let threadTime: @Sendable () -> Duration
+  /// See `Engine.Configuration.commitLocationsMax` and `commitBytesMax`.
+  private let commitMax: (locations: Int, bytes: Int)
   let listeners: Listeners
   let authorizations: ListenAuthorizations
   /// Makes keys. The keys of commits that fail are not made again.
@@ -50,6 +52,7 @@ final class WriterState {
     identity = engine.identity
     random = engine.random
     threadTime = engine.configuration.threadTime
+    commitMax = (engine.configuration.commitLocationsMax, engine.configuration.commitBytesMax)
     listeners = engine.listeners
     authorizations = engine.authorizations
     indexesLeft = engine.configuration.addedIndexesMax
@@ -72,7 +75,8 @@ final class WriterState {
   ///   - write: the write that the assignments come from; nil if there are several.
   ///   - largeBytes: the bytes of large texts that the batch may still carry.
   ///   - bytes: the bytes of the texts of the batch, to which those of this one are added.
-  /// - Throws: `EngineError.unstorable` when it does not read back.
+  /// - Throws: `EngineError.commitTooLarge` when the commit has more locations or bytes than it may; `.unstorable` when
+  ///   its text does not read back.
   func text(
     of assignments: [Assignment], from write: Write?, beforeImage: [Assignment],
     largeBytes: inout Int, bytes: inout Int
@@ -80,9 +84,10 @@ final class WriterState {
     defer {
       if scratch.count > WriterState.scratchBytesMax { scratch = JSONOutput(capacity: 4096) }
     }
+    guard assignments.count <= commitMax.locations else { throw .commitTooLarge }
     let text = try CommitText.carried(
-      assignments, of: write, beforeImage: beforeImage, largeBytes: &largeBytes,
-      scratch: &scratch)
+      assignments, of: write, beforeImage: beforeImage, bytesMax: commitMax.bytes,
+      largeBytes: &largeBytes, scratch: &scratch)
     bytes += scratch.count
     return text
   }

@@ -31,11 +31,18 @@ public enum AssignmentCodec {
 
   /// Appends the assignments as JSON.
   ///
-  /// - Parameter write: the write that they come from, whose encoded values are copied.
-  /// - Complexity: O(bytes).
+  /// - Parameters:
+  ///   - write: the write that they come from, whose encoded values are copied.
+  ///   - bytesMax: the bytes after which encoding stops.
+  /// - Returns: false if there are more bytes than that; then the output ends anywhere.
+  /// - Complexity: O(bytes), at most O(bytesMax) and what the last location or leaf adds.
+  @discardableResult
   public static func encode(
-    _ assignments: [Assignment], of write: Write? = nil, to output: inout JSONOutput
-  ) {
+    _ assignments: [Assignment], of write: Write? = nil, to output: inout JSONOutput,
+    bytesMax: Int = .max
+  ) -> Bool {
+    let start = output.count
+    func isTooLong() -> Bool { output.count - start > bytesMax }
     var groups: [(value: Node, locations: [Location])] = []
     for assignment in assignments {
       let recent = groups.indices.suffix(window)
@@ -52,14 +59,17 @@ public enum AssignmentCodec {
       for (j, location) in group.locations.enumerated() {
         if j > 0 { output.append(UInt8(ascii: ",")) }
         output.append(location: location)
+        if isTooLong() { return false }
       }
       output.append("],")
       if write?.encodedValues?.withText(of: group.value, { output.append($0) }) == nil {
-        output.append(group.value, style: .export)
+        let left = bytesMax - (output.count - start)
+        guard output.append(group.value, style: .export, upTo: left) else { return false }
       }
       output.append(UInt8(ascii: "]"))
     }
     output.append(UInt8(ascii: "]"))
+    return !isTooLong()
   }
 
   /// Returns the assignments, ordered by location.

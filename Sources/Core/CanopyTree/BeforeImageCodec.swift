@@ -47,7 +47,9 @@ public enum BeforeImageCodec {
       output.append("]")
     } else {
       output.append("{\"of\":")
-      AssignmentCodec.encode(image, to: &output)
+      guard AssignmentCodec.encode(image, to: &output, bytesMax: countMax - output.count) else {
+        return false
+      }
       output.append("}")
     }
     return output.count <= countMax

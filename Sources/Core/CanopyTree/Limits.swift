@@ -40,6 +40,15 @@ public struct Limits: Sendable, Equatable {
   /// is made, so the writer encodes it, which takes milliseconds. Other locations of the same update may have larger values.
   public static let serverValueBytesMax = 512 * 1024
 
+  /// The most locations of one commit: those of its write, and those that follow from it. A write under branches with
+  /// priorities has their priorities too, and a write of a post has its copies. The journal has each location with its
+  /// whole path.
+  public static let commitLocationsMax = 65_536
+
+  /// The most bytes of one commit in the journal, as JSON. More than the largest write, because of the locations that
+  /// follow from a write, and because an array has its keys there.
+  public static let commitBytesMax = 64 * 1024 * 1024
+
   /// The commits that the server reads for any client that resumes a subscription. A client that
   /// has missed more receives the whole state again, unless that costs more: see
   /// `resumedBytesPerCommit`.

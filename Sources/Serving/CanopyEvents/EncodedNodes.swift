@@ -25,8 +25,15 @@ package final class EncodedNodes: Sendable {
     let style: JSONStyle
   }
 
+  /// A text, the node that it belongs to, and the bytes of both.
+  private struct Entry {
+    let node: Node
+    let text: ByteBuffer
+    let bytes: Int
+  }
+
   private final class State {
-    var texts: [TextKey: (node: Node, text: ByteBuffer)] = [:]
+    var texts: [TextKey: Entry] = [:]
     /// The keys of `texts`, the oldest first.
     var order: Deque<TextKey> = []
     var bytes = 0
@@ -38,8 +45,9 @@ package final class EncodedNodes: Sendable {
 
   /// - Parameters:
   ///   - loop: the event loop.
-  ///   - bytesMax: the most bytes of text to keep. A text of more than a 64th of them is not kept.
-  package init(loop: any EventLoop, bytesMax: Int = 8 * 1024 * 1024) {
+  ///   - bytesMax: the most bytes of text and of its nodes to keep, as the nodes may have left the tree. A text of more
+  ///     than a 64th of them is not kept, nor a node of more than an eighth.
+  package init(loop: any EventLoop, bytesMax: Int = 16 * 1024 * 1024) {
     self.bytesMax = bytesMax
     state = .makeBoxSendingValue(State(), eventLoop: loop)
   }
@@ -106,9 +114,9 @@ package final class EncodedNodes: Sendable {
     of node: Node, _ key: TextKey, upTo bytesMax: Int, _ body: (UnsafeRawBufferPointer) -> Void
   ) -> Bool {
     let state = state.value
-    if let (_, text) = state.texts[key] {
+    if let entry = state.texts[key] {
       state.counts.found += 1
-      text.withUnsafeReadableBytes(body)
+      entry.text.withUnsafeReadableBytes(body)
       return true
     }
     state.counts.made += 1
@@ -125,11 +133,14 @@ package final class EncodedNodes: Sendable {
     _ text: UnsafeRawBufferPointer, of node: Node, _ key: TextKey, in state: State
   ) {
     guard text.count <= bytesMax / 64 else { return }
-    while state.bytes + text.count > bytesMax, let oldest = state.order.popFirst() {
-      state.bytes -= state.texts.removeValue(forKey: oldest)?.text.readableBytes ?? 0
+    let memory = node.heldBytes(atMost: bytesMax / 8)
+    guard memory < bytesMax / 8 else { return }
+    let bytes = text.count + memory
+    while state.bytes + bytes > bytesMax, let oldest = state.order.popFirst() {
+      state.bytes -= state.texts.removeValue(forKey: oldest)?.bytes ?? 0
     }
-    state.bytes += text.count
-    state.texts[key] = (node, ByteBuffer(bytes: text))
+    state.bytes += bytes
+    state.texts[key] = Entry(node: node, text: ByteBuffer(bytes: text), bytes: bytes)
     state.order.append(key)
     assert(state.texts.count == state.order.count && state.bytes <= bytesMax)
   }

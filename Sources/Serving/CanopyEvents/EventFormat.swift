@@ -74,8 +74,8 @@ package enum StreamEvent {
 
   /// Returns the event with the whole value of a location, which is encoded in pieces.
   ///
-  /// - Parameter bytes: the bytes of the value, or a little more.
-  package static func pieces(_ node: Node, bytes: Int) -> LinePieces {
+  /// - Parameter bytes: the bytes of the value.
+  package static func pieces(_ node: Node, bytes: ValueBytes) -> LinePieces {
     LinePieces(
       bytes: bytes, parts: [.text { begin("put", .root, to: &$0) }, .node(node, .plain), end])
   }

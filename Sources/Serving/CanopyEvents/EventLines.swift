@@ -198,35 +198,37 @@ package struct EventLines: Sendable {
     return query.fits(node, bytes: bytesMax)
   }
 
-  /// Returns the bytes of the present state, or a little more. O(bytes) at most.
+  /// Returns the bytes of the present state. O(bytes) at most.
   ///
   /// The state may be larger than a line if each child has a line of its own: see
   /// `Limits.initialEventsBytesMax`.
   ///
   /// - Throws: `WireError` when the state, or one child, is larger than it may be.
-  package static func size(of start: ListenStart, limits: Limits) throws(WireError) -> Int {
+  package static func size(
+    of start: ListenStart, limits: Limits
+  ) throws(WireError) -> ValueBytes {
     let (query, node) = (start.listening.query, start.node)
-    var budget = limits.replyBytesMax
-    if query.fits(node, budget: &budget) { return limits.replyBytesMax - budget }
+    var budget = ByteBudget(limits.replyBytesMax)
+    if query.fits(node, budget: &budget) { return budget.used.charged(limits) }
     guard start.listening.form == .child, node.isBranch,
       let bytes = query.bytesOfChildren(of: node, limits)
     else { throw .subscriptionTooLarge }
-    return bytes
+    return bytes.charged(limits)
   }
 
-  /// Returns the bytes of all events, or a little more. O(bytes) at most.
+  /// Returns the bytes of all events. O(bytes) at most.
   ///
   /// - Throws: `WireError` when one of them is larger than a line may be.
   package static func size(
-    of events: [ListenEvent], _ listening: Listening, bytesMax: Int
-  ) throws(WireError) -> Int {
-    var sum = 0
+    of events: [ListenEvent], _ listening: Listening, limits: Limits
+  ) throws(WireError) -> ValueBytes {
+    var sum = ValueBytes()
     for event in events {
-      var budget = bytesMax
+      var budget = ByteBudget(limits.replyBytesMax)
       guard event.fits(listening.query, budget: &budget) else { throw .subscriptionTooLarge }
-      sum += bytesMax - budget
+      sum += budget.used
     }
-    return sum
+    return sum.charged(limits)
   }
 
   /// Creates the line that a subscription has ended.
@@ -259,22 +261,21 @@ package struct EventLines: Sendable {
 }
 
 extension ListenEvent {
-  private func fits(_ puts: [Assignment], _ budget: inout Int) -> Bool {
+  private func fits(_ puts: [Assignment], _ budget: inout ByteBudget) -> Bool {
     puts.allSatisfy { put in
-      // `"path":value,`
-      budget -= put.location.path.keys.reduce(4) { $0 + $1.utf8Count + 1 }
+      budget.take(put.location)
       return put.value.fits(budget: &budget)
     }
   }
 
   /// Whether the event surely fits into so many bytes of JSON. O(bytes) at most.
   package func fits(_ query: Query, bytes: Int) -> Bool {
-    var budget = bytes
+    var budget = ByteBudget(bytes)
     return fits(query, budget: &budget)
   }
 
   /// Whether the event surely fits into a budget of bytes, from which its bytes are subtracted. O(bytes) at most.
-  package func fits(_ query: Query, budget: inout Int) -> Bool {
+  package func fits(_ query: Query, budget: inout ByteBudget) -> Bool {
     switch self {
     case .child(let change): change.node.fits(budget: &budget)
     case .value(let node): query.fits(node, budget: &budget)
@@ -285,7 +286,7 @@ extension ListenEvent {
 
 extension Query {
   fileprivate func fits(_ node: Node, bytes: Int) -> Bool {
-    var budget = bytes
+    var budget = ByteBudget(bytes)
     return fits(node, budget: &budget)
   }
 
@@ -294,32 +295,35 @@ extension Query {
   ///
   /// - Complexity: O(bytes), if the location keeps the index. The walk stops at the first child that does
   ///   not fit, and collects nothing.
-  fileprivate func fits(_ node: Node, budget: inout Int) -> Bool {
+  fileprivate func fits(_ node: Node, budget: inout ByteBudget) -> Bool {
     if isUnbounded { return node.fits(budget: &budget) }
     // `"k":1,` has at least six bytes.
-    if isIndexed(in: node), count(in: node) > budget / 6 { return false }
+    if isIndexed(in: node), count(in: node) > budget.rest / 6 { return false }
     return forEachChild(of: node) { key, child in
-      budget -= key.utf8Count + 4
+      budget.takeMember(key)
       return child.fits(budget: &budget)
     }
   }
 
   /// Returns the bytes of the children, each as a line of its own; nil if one of them or all together are larger than
   /// they may be. O(bytes) at most.
-  fileprivate func bytesOfChildren(of node: Node, _ limits: Limits) -> Int? {
-    // The other members of a line, and the memory of a child that waits to be encoded.
-    let lineBytes = 64
-    var budget = limits.initialEventsBytesMax
-    if isIndexed(in: node), count(in: node) > budget / lineBytes { return nil }
+  fileprivate func bytesOfChildren(of node: Node, _ limits: Limits) -> ValueBytes? {
+    // The members of a line besides the key and the value.
+    let lineBytes = 60
+    let bytesMax = limits.initialEventsBytesMax
+    var sum = ValueBytes()
+    if isIndexed(in: node), count(in: node) > bytesMax / lineBytes { return nil }
     let fits = forEachChild(of: node) { key, child in
-      budget -= key.utf8Count + lineBytes
-      let room = min(budget, limits.replyBytesMax)
-      var left = room
-      guard room > 0, child.fits(budget: &left) else { return false }
-      budget -= room - left
+      var line = ByteBudget(bytesMax)
+      line.takeMember(key)
+      sum += line.used
+      sum.json += lineBytes
+      var budget = ByteBudget(min(bytesMax - sum.json, limits.replyBytesMax))
+      guard child.fits(budget: &budget) else { return false }
+      sum += budget.used
       return true
     }
-    return fits ? limits.initialEventsBytesMax - budget : nil
+    return fits ? sum : nil
   }
 }
 

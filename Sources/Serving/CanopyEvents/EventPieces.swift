@@ -1,6 +1,6 @@
 package import CanopyEngine
 package import CanopySession
-internal import CanopyTree
+package import CanopyTree
 internal import CanopyWire
 
 /// Large events, which are encoded piece by piece for each subscription.
@@ -28,7 +28,7 @@ extension LinePieces {
     switch subscribed.content {
     case .state(let start, let listening, let isReplacement)
     where listening.form == .child
-      && (!isReplacement || (subscribed.bytes > eventBytesMax && start.node.isBranch)):
+      && (!isReplacement || (subscribed.bytes.json > eventBytesMax && start.node.isBranch)):
       let children = listening.query.children(of: start.node)
       // The lines must not keep the start, whose root is a whole version of the tree.
       let sequence = start.sequence
@@ -74,7 +74,7 @@ extension LinePieces {
   /// Creates the lines about a commit for a subscription.
   package init(
     _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
-    for number: Int64, bytes: Int
+    for number: Int64, bytes: ValueBytes
   ) {
     switch format {
     case .line: break
@@ -100,7 +100,7 @@ extension LinePieces {
   }
 
   /// Creates lines of which `next` returns the parts, given the number of calls before.
-  private init(bytes: Int, head: Part?, _ next: @escaping (Int) -> [Part]?) {
+  private init(bytes: ValueBytes, head: Part?, _ next: @escaping (Int) -> [Part]?) {
     var head = head
     var index = 0
     self.init(bytes: bytes) { _ in

@@ -28,6 +28,8 @@ package struct LinePieces {
 
   /// The size of all lines in bytes, or a little more.
   package let bytes: Int
+  /// The bytes of the memory that the lines hold, or a little more.
+  private let memory: Int
   /// The number of bytes that were encoded.
   package private(set) var written = 0
   /// Returns the next parts, given the number of bytes before them; an empty array at the end.
@@ -42,33 +44,37 @@ package struct LinePieces {
   /// Creates lines of the parts that `more` returns.
   ///
   /// - Parameters:
-  ///   - bytes: the size of all lines in bytes, or a little more.
+  ///   - bytes: the size of all lines in bytes, or a little more; and the memory of the values in them.
   ///   - more: returns the next parts, given the number of bytes before them; an empty array at the end.
-  package init(bytes: Int, _ more: @escaping (_ written: Int) -> [Part]) {
-    self.bytes = bytes
+  package init(bytes: ValueBytes, _ more: @escaping (_ written: Int) -> [Part]) {
+    self.bytes = bytes.json
+    memory = bytes.memory + LinePieces.baseBytes
     self.more = more
   }
 
   /// Creates lines of these parts.
-  package init(bytes: Int, parts: [Part]) {
+  package init(bytes: ValueBytes, parts: [Part]) {
     self.init(bytes: bytes) { _ in [] }
     self.parts = parts.reversed()
   }
 
+  /// The memory of the lines besides that of their values.
+  private static let baseBytes = 1024
+
   /// Creates a message of the realtime protocol, in WebSocket frames.
   ///
-  /// - Parameter bytes: the size of the values in it in bytes, or a little more.
-  package init(message bytes: Int, _ parts: [Part]) {
+  /// - Parameter bytes: the bytes of the values in it.
+  package init(message bytes: ValueBytes, _ parts: [Part]) {
     self.init(bytes: bytes, parts: parts)
     let texts = parts.reduce(0) { count, part in
       if case .text(let text) = part { count + text.count } else { count }
     }
-    frames = FrameStream(bytesMax: bytes + texts)
+    frames = FrameStream(bytesMax: bytes.json + texts)
   }
 
-  /// The bytes to charge: all of them until the end. These lines may soon be the only holder of their version of the
-  /// tree, and they release it as a whole.
-  package var heldBytes: Int { isDone ? 0 : max(1, bytes) }
+  /// The bytes to charge: the memory of all values until the end. These lines may soon be the only holder of their
+  /// version of the tree, and they release it as a whole.
+  package var heldBytes: Int { isDone ? 0 : memory }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
   package mutating func write(to output: inout JSONOutput, bytes: Int) {
@@ -129,7 +135,7 @@ extension LinePieces {
   ///
   /// - Parameter write: appends the line, and calls its second argument at the place of the value.
   package init(
-    bytes: Int, _ node: Node, _ style: JSONStyle,
+    bytes: ValueBytes, _ node: Node, _ style: JSONStyle,
     _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
   ) {
     self.init(bytes: bytes, parts: LinePieces.parts(.node(node, style), write))

@@ -8,8 +8,7 @@ package final class LocalView {
   package let listening: Listening
   /// Views are notified of a commit in the order of their numbers.
   package let number: Int
-  /// The bytes of JSON in one event.
-  private let bytesMax: Int
+  private let limits: Limits
   /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
   /// as that is done once for all subscriptions.
   private let wholeBytesMax: Int
@@ -22,7 +21,7 @@ package final class LocalView {
   package init(_ listening: Listening, _ limits: Limits, number: Int) {
     self.listening = listening
     self.number = number
-    bytesMax = limits.replyBytesMax
+    self.limits = limits
     wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
   }
 
@@ -64,7 +63,7 @@ package final class LocalView {
   /// The lines about a commit, made once for all loops.
   enum Encoded: Sendable {
     case lines(EventLines)
-    case large(bytes: Int)
+    case large(bytes: ValueBytes)
     case failed(WireError)
 
     /// The bytes of the text.
@@ -110,12 +109,13 @@ package final class LocalView {
     _ events: [ListenEvent], _ sequence: Int64, in format: EventFormat
   ) -> Encoded {
     do throws(WireError) {
-      var budget = wholeBytesMax
+      var budget = ByteBudget(wholeBytesMax)
       if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
         return .lines(
-          try EventLines(events, sequence, of: listening, in: format, bytesMax: bytesMax))
+          try EventLines(
+            events, sequence, of: listening, in: format, bytesMax: limits.replyBytesMax))
       }
-      return .large(bytes: try EventLines.size(of: events, listening, bytesMax: bytesMax))
+      return .large(bytes: try EventLines.size(of: events, listening, limits: limits))
     } catch {
       return .failed(error)
     }

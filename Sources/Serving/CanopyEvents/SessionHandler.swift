@@ -180,7 +180,7 @@ open class SessionHandler {
     if case .atLeast(let sequence, let read) = request {
       request = read
       guard operations.engine.isInForce(sequence) else {
-        let slot = session.postponeRead()
+        let slot = session.postponeRead(request)
         measurements[slot] = measurement
         return readLater(context, request, slot, atLeast: sequence)
       }
@@ -192,7 +192,7 @@ open class SessionHandler {
       if let measurement { services.metrics.end(measurement) }
       return
     }
-    let slot = session.postponeRead()
+    let slot = session.postponeRead(request)
     measurements[slot] = measurement
     if isCurrent {
       readLong(context, request, slot)

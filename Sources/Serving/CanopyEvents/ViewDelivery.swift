@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
@@ -19,7 +20,7 @@ final class ViewDelivery {
     /// Events of successive commits.
     case lines(Lines)
     /// The events of one commit, which are encoded for each subscription as it reads.
-    case large(Notification, bytes: Int)
+    case large(Notification, bytes: ValueBytes)
     /// The end of the subscriptions.
     case end(WireError.Code)
   }
@@ -206,7 +207,7 @@ final class ViewDelivery {
       part.send(to: subscriber, label)
       return count
     case .large(let notification, let bytes):
-      guard subscriber.accepts([notification], bytes: bytes, for: number) else { return 0 }
+      guard subscriber.accepts([notification], bytes: bytes.json, for: number) else { return 0 }
       subscriber.send(
         events: LinePieces(
           notification.events, notification.sequence, of: view.listening, in: format, for: label,

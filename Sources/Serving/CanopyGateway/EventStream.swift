@@ -160,7 +160,7 @@ final class EventStream {
       return
     }
     let node = listening.query.value(of: start.node)
-    if subscribed.bytes > 0 {
+    if subscribed.bytes.json > 0 {
       append(.pieces(StreamEvent.pieces(node, bytes: subscribed.bytes), areEvents: false))
     } else {
       append(text: { output in StreamEvent.put(to: &output) { $0.append(node) } })

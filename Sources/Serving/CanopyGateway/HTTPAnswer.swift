@@ -21,8 +21,6 @@ struct HTTPAnswer {
   var status = HTTPResponse.Status.ok
   var fields = HTTPFields()
   var body = Body.none
-  /// The bytes of a list of children, which the body keeps until its end.
-  var listBytes = 0
   /// Whether the connection closes after the response.
   var closes = false
   /// Whether pages of every origin may read the response.
@@ -160,12 +158,13 @@ extension HTTPAnswer {
       return charge(0)
     }
     let (fields, gzip) = encoding(acceptsGzip: acceptsGzip)
+    let gzipBytes = gzip == nil ? 0 : Gzip.memoryBytes
+    // A client that reads nothing keeps the head waiting as well.
+    charge(pieces.heldBytes + gzipBytes)
     var body = try await writer.writeHead(HTTPResponse(status: status, headerFields: fields))
     var pretty = PrettyJSON()
     while !pieces.isDone {
-      charge(
-        listBytes + pieces.heldBytes + HTTPAnswer.pieceMemory
-          + (gzip == nil ? 0 : Gzip.memoryBytes))
+      charge(pieces.heldBytes + HTTPAnswer.pieceMemory + gzipBytes)
       let bytes = try await turns.withTurn(of: group) {
         var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
         pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
@@ -175,7 +174,7 @@ extension HTTPAnswer {
       }
       // A long string, or line breaks and indentation, may make a piece much longer.
       if bytes.storageCapacity > HTTPAnswer.pieceMemory {
-        charge(listBytes + pieces.heldBytes + bytes.storageCapacity)
+        charge(pieces.heldBytes + bytes.storageCapacity + gzipBytes)
       }
       if bytes.readableBytes > 0 { try await body.write(bytes) }
     }

@@ -8,8 +8,6 @@ internal import NIOCore
 struct RequestBodyReader {
   private var parts: RequestBody.AsyncIterator
   private let connection: GatewayConnection
-  /// The bytes that were collected.
-  private(set) var byteCount = 0
   /// Whether the body exceeds the bound. The rest of it was not read.
   private(set) var isTooLarge = false
 
@@ -39,7 +37,6 @@ struct RequestBodyReader {
       body.writeImmutableBuffer(part)
       connection.charge(body.capacity)
     }
-    byteCount = body.readableBytes
     return body
   }
 

@@ -21,6 +21,8 @@ extension Responder {
     }
     let (reply, node) = try await read(
       .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
+    // It waits for its turn.
+    connection.charge(reply.heldBytes)
     var answer = HTTPAnswer()
     try await inTurn { answer = try self.answer(reply, of: node, get, to: request, options) }
     return answer
@@ -151,10 +153,7 @@ extension Responder {
       return answer
     case .members(let members, let style, let bytes):
       if members.isEmpty, isEmptyObject { return .json { $0.append("{}") } }
-      var answer = self.answer([.members(members[...], style)], bytes: bytes, encoded)
-      // The list is a copy, and is kept until the end.
-      answer.listBytes = members.count * MemoryLayout<(key: Key, node: Node)>.stride
-      return answer
+      return self.answer([.members(members[...], style)], bytes: bytes, encoded)
     case .mismatch(let node, let etag, let style, let bytes):
       var answer = self.answer([.node(node, style)], bytes: bytes)
       answer.status = .preconditionFailed
@@ -168,13 +167,13 @@ extension Responder {
   /// Returns the response with JSON, which is sent in pieces if it is long.
   ///
   /// - Parameters:
-  ///   - bytes: about the bytes of the JSON.
+  ///   - bytes: about the bytes of the values.
   ///   - encoded: the texts of the event loop; nil if the caller runs on another thread.
   func answer(
-    _ parts: [LinePieces.Part], bytes: Int, _ encoded: EncodedNodes? = nil
+    _ parts: [LinePieces.Part], bytes: ValueBytes, _ encoded: EncodedNodes? = nil
   ) -> HTTPAnswer {
-    var pieces = LinePieces(bytes: max(bytes, 1), parts: parts)
-    guard bytes > min(operations.limits.wholeReplyBytesMax, 64 * 1024) else {
+    var pieces = LinePieces(bytes: bytes, parts: parts)
+    guard bytes.json > min(operations.limits.wholeReplyBytesMax, 64 * 1024) else {
       return .json { output in
         if let encoded { return encoded.append(parts, to: &output) }
         while !pieces.isDone { pieces.write(to: &output, bytes: 64 * 1024) }
@@ -191,7 +190,7 @@ extension Reply {
   /// The bytes of the value or members, or a little more; 0 for another reply.
   fileprivate var bytes: Int {
     switch self {
-    case .value(_, _, _, let bytes), .members(_, _, let bytes): bytes
+    case .value(_, _, _, let bytes), .members(_, _, let bytes): bytes.json
     case .failure, .json, .post, .entries, .mismatch, .subscribed: 0
     }
   }

@@ -14,6 +14,8 @@ extension Responder {
     var value = WriteValue(.absent)
     /// The changes of a PATCH.
     var updates: [Request.Update] = []
+    /// The bytes of the data.
+    var bytes = ValueBytes()
 
     var hasServerValues: Bool {
       !value.serverValues.isEmpty || updates.contains { !$0.value.serverValues.isEmpty }
@@ -33,8 +35,9 @@ extension Responder {
     try check(request, at: location)
     var data = WrittenData()
     switch request.method {
-    case .put, .post: data.value = try await decode(.value, request, &body, writer)
-    case .patch: data.updates = try await decode(.updates, request, &body, writer)
+    case .put, .post:
+      (data.value, data.bytes) = try await decode(.value, request, &body, writer)
+    case .patch: (data.updates, data.bytes) = try await decode(.updates, request, &body, writer)
     default: break
     }
     if let bytesMax = options.writtenBytesMax {
@@ -64,8 +67,7 @@ extension Responder {
     }
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
-    let answer = try await answer(
-      data, bytes: body.byteCount, reply, request, at: location, as: identity)
+    let answer = try await answer(data, reply, request, at: location, as: identity)
     return answer.printed(options.printing)
   }
 
@@ -87,8 +89,8 @@ extension Responder {
     try check(request, at: location)
     var data = WrittenData()
     switch request.method {
-    case .put, .post: data.value = try decode(.value, body)
-    case .patch: data.updates = try decode(.updates, body)
+    case .put, .post: (data.value, data.bytes) = try decode(.value, body)
+    case .patch: (data.updates, data.bytes) = try decode(.updates, body)
     default: break
     }
     guard !data.hasServerValues else { return nil }
@@ -96,7 +98,7 @@ extension Responder {
     return { reply in
       connection.charge(0)
       if case .failure(let error) = reply { throw error }
-      var answer = try shortAnswer(data, bytes: body.readableBytes, reply, request)
+      var answer = try shortAnswer(data, reply, request)
       if request.method == .put, request.wantsWrittenETag {
         answer.fields[.eTag] = data.value.node.etag
       }
@@ -143,10 +145,8 @@ extension Responder {
   // MARK: The response
 
   /// Returns the response to a write.
-  ///
-  /// - Parameter bytes: the bytes of the data as the client sent it.
   private func answer(
-    _ data: WrittenData, bytes: Int, _ reply: Reply, _ request: Parsed, at location: Location,
+    _ data: WrittenData, _ reply: Reply, _ request: Parsed, at location: Location,
     as identity: Identity
   ) async throws -> HTTPAnswer {
     switch request.method {
@@ -156,42 +156,41 @@ extension Responder {
       if data.hasServerValues, let present = await present(at: location, request, as: identity) {
         return present
       }
-      var answer = try shortAnswer(data, bytes: bytes, reply, request)
+      var answer = try shortAnswer(data, reply, request)
       if request.wantsWrittenETag, !data.hasServerValues {
         answer.fields[.eTag] = await etag(of: data.value.node)
       }
       return answer
     case .patch:
       var written = data
-      var bytes = bytes
       for (index, update) in data.updates.enumerated() where !update.value.serverValues.isEmpty {
         let place = location.path.appending(update.location)
         let (reply, _) = try await read(
           .get(place, GetOptions()), at: place, timeout: nil, as: identity)
         if case .value(let present, _, _, let presentBytes) = reply {
           written.updates[index].value = WriteValue(present)
-          bytes += presentBytes
+          written.bytes += presentBytes
         }
         // Later writes may have made the values large.
-        guard bytes <= operations.limits.replyBytesMax else {
+        guard written.bytes.json <= operations.limits.replyBytesMax else {
           throw WireError(
             .tooLarge,
             "the update was made, but its values are larger than a response may be; read them one by one"
           )
         }
-        connection.charge(bytes)
+        connection.charge(written.bytes.memory)
       }
-      return try shortAnswer(written, bytes: bytes, reply, request)
-    default: return try shortAnswer(data, bytes: bytes, reply, request)
+      return try shortAnswer(written, reply, request)
+    default: return try shortAnswer(data, reply, request)
     }
   }
 
   /// Returns the response to a write, with the data as the client sent it and without the ETag of a value.
   private func shortAnswer(
-    _ data: WrittenData, bytes: Int, _ reply: Reply, _ request: Parsed
+    _ data: WrittenData, _ reply: Reply, _ request: Parsed
   ) throws(WireError) -> HTTPAnswer {
     switch request.method {
-    case .put: return answer([.node(data.value.node, .plain)], bytes: bytes)
+    case .put: return answer([.node(data.value.node, .plain)], bytes: data.bytes)
     case .patch:
       var parts: [LinePieces.Part] = []
       for update in data.updates {
@@ -206,7 +205,7 @@ extension Responder {
       }
       let isEmpty = parts.isEmpty
       parts.append(.text { $0.append(isEmpty ? "{}" : "}") })
-      return answer(parts, bytes: bytes)
+      return answer(parts, bytes: data.bytes)
     case .post:
       guard case .json(.object(let members)) = reply,
         let name = members.first(where: { $0.0 == "key" })?.1
@@ -253,11 +252,12 @@ extension Responder {
     let pathBytes: @Sendable (Data) -> Int
   }
 
-  /// Reads and decodes the body of a request, and charges the memory that the data takes.
+  /// Reads and decodes the body of a request, and charges the memory that the data takes. Returns the data and its
+  /// bytes.
   private func decode<Data>(
     _ form: BodyForm<Data>, _ request: Parsed, _ body: inout RequestBodyReader,
     _ writer: borrowing ResponseWriter
-  ) async throws -> Data {
+  ) async throws -> (Data, ValueBytes) {
     let limits = operations.limits
     let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
     guard bytes.readableBytes >= Operations.longTextBytes else {
@@ -271,13 +271,15 @@ extension Responder {
       guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
       return form.result(bytes, limits)
     }
-    return try finish(result, form, charged)
+    return try finish(result, form, bytes, charged)
   }
 
-  /// Decodes a short body, and charges the memory that the data takes.
-  private func decode<Data>(_ form: BodyForm<Data>, _ body: ByteBuffer) throws -> Data {
+  /// Decodes a short body, and charges the memory that the data takes. Returns the data and its bytes.
+  private func decode<Data>(
+    _ form: BodyForm<Data>, _ body: ByteBuffer
+  ) throws -> (Data, ValueBytes) {
     let charged = try admit(body)
-    return try finish(form.result(body, operations.limits), form, charged)
+    return try finish(form.result(body, operations.limits), form, body, charged)
   }
 
   /// Charges a body and the data in it before it is decoded, and returns the charged bytes.
@@ -289,12 +291,13 @@ extension Responder {
   }
 
   private func finish<Data>(
-    _ result: Result<Data, TreeError>, _ form: BodyForm<Data>, _ charged: Int
-  ) throws(WireError) -> Data {
+    _ result: Result<Data, TreeError>, _ form: BodyForm<Data>, _ body: ByteBuffer, _ charged: Int
+  ) throws(WireError) -> (Data, ValueBytes) {
     switch result {
     case .success(let data):
-      connection.charge(charged + form.pathBytes(data))
-      return data
+      let bytes = charged + form.pathBytes(data)
+      connection.charge(bytes)
+      return (data, ValueBytes(json: body.readableBytes, memory: bytes))
     case .failure(.tooLarge(let reason)): throw WireError(.tooLarge, reason)
     case .failure(let error):
       throw WireError(.invalidData, "\(form.sentence) (\(error.sentence))")

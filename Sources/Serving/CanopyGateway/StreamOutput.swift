@@ -13,16 +13,13 @@ struct StreamOutput {
     case bytes(ByteBuffer, areEvents: Bool)
     case pieces(LinePieces, areEvents: Bool)
 
-    fileprivate var size: Int {
+    /// The bytes that it holds, and the bytes of its text if it has events.
+    fileprivate var size: (all: Int, events: Int) {
       switch self {
-      case .bytes(let buffer, _): buffer.readableBytes
-      case .pieces(let pieces, _): pieces.heldBytes
-      }
-    }
-
-    fileprivate var areEvents: Bool {
-      switch self {
-      case .bytes(_, let areEvents), .pieces(_, let areEvents): areEvents
+      case .bytes(let buffer, let areEvents):
+        (buffer.readableBytes, areEvents ? buffer.readableBytes : 0)
+      case .pieces(let pieces, let areEvents):
+        (pieces.heldBytes, areEvents && !pieces.isDone ? pieces.bytes : 0)
       }
     }
   }
@@ -34,7 +31,8 @@ struct StreamOutput {
   private static let smallBytes = 4 * 1024
 
   private var chunks: Deque<Chunk> = []
-  /// The bytes of the chunks, and those of the events among them, with the buffer that is being sent.
+  /// The bytes that the chunks hold, and those of the text of the events among them, with the buffer that is being
+  /// sent.
   private(set) var bytes = (all: 0, events: 0)
   /// The bytes of the buffer that is being sent.
   private var sending = (all: 0, events: 0)
@@ -47,9 +45,9 @@ struct StreamOutput {
 
   /// Appends a chunk.
   mutating func append(_ chunk: Chunk) {
-    let count = chunk.size
+    let (count, eventBytes) = chunk.size
     bytes.all += count
-    if chunk.areEvents { bytes.events += count }
+    bytes.events += eventBytes
     // Small events that wait share a buffer, as a buffer of its own takes hundreds of bytes.
     if case .bytes(let buffer, let areEvents) = chunk, count < StreamOutput.smallBytes,
       case .bytes(var last, areEvents: let areLastEvents)? = chunks.last,
@@ -68,8 +66,8 @@ struct StreamOutput {
     guard let first = chunks.popFirst() else { return nil }
     let size = first.size
     switch first {
-    case .bytes(var buffer, let areEvents):
-      sending = (size, areEvents ? size : 0)
+    case .bytes(var buffer, _):
+      sending = size
       while case .bytes(let next, let areEvents)? = chunks.first,
         buffer.readableBytes + next.readableBytes <= StreamOutput.pieceBytes
       {
@@ -82,13 +80,9 @@ struct StreamOutput {
     case .pieces(var pieces, let areEvents):
       var output = JSONOutput(capacity: StreamOutput.pieceBytes + 4096)
       pieces.write(to: &output, bytes: StreamOutput.pieceBytes)
-      if pieces.isDone {
-        sending = (size, areEvents ? size : 0)
-      } else {
-        let rest = Chunk.pieces(pieces, areEvents: areEvents)
-        sending = (size - rest.size, areEvents ? size - rest.size : 0)
-        chunks.prepend(rest)
-      }
+      let rest = Chunk.pieces(pieces, areEvents: areEvents)
+      sending = (size.all - rest.size.all, size.events - rest.size.events)
+      if !pieces.isDone { chunks.prepend(rest) }
       return output.withBytes { ByteBuffer(bytes: $0) }
     }
   }

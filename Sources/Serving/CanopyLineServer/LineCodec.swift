@@ -34,27 +34,28 @@ struct LineCodec {
     case .json(let json): ReplyLine.success(to: &output.text) { json.append(to: &$0) }
     case .post(let id, let node): rest = encode(post: id, node, to: &output.text)
     case .entries(let entries): rest = encode(entries, to: &output.text)
-    case .value(let node, let style, let etag, let bytes) where bytes <= wholeBytesMax:
+    case .value(let node, let style, let etag, let bytes) where bytes.json <= wholeBytesMax:
       append({ encoded.append(node, style: style, to: &$0) }, etag: etag, to: &output.text)
     case .value(let node, let style, let etag, let bytes):
       rest = LinePieces(bytes: bytes, node, style) { output, value in
         self.append(value, etag: etag, to: &output)
       }
-    case .members(let members, let style, let bytes) where bytes <= wholeBytesMax:
+    case .members(let members, let style, let bytes) where bytes.json <= wholeBytesMax:
       ReplyLine.success(to: &output.text) {
         encoded.append([.members(members[...], style)], to: &$0)
       }
     case .members(let members, let style, let bytes):
       rest = LinePieces(
         bytes: bytes, parts: [.text(Array("+".utf8)), .members(members[...], style), .lineEnd])
-    case .mismatch(let node, let etag, let style, let bytes) where bytes <= wholeBytesMax:
+    case .mismatch(let node, let etag, let style, let bytes) where bytes.json <= wholeBytesMax:
       append(
         mismatch: { encoded.append(node, style: style, to: &$0) }, etag: etag, to: &output.text)
     case .mismatch(let node, let etag, let style, let bytes):
       rest = LinePieces(bytes: bytes, node, style) { output, value in
         self.append(mismatch: value, etag: etag, to: &output)
       }
-    case .subscribed(let subscribed) where subscribed.bytes > min(wholeBytesMax, replyBytesMax):
+    case .subscribed(let subscribed)
+    where subscribed.bytes.json > min(wholeBytesMax, replyBytesMax):
       rest = LinePieces(subscribed, eventBytesMax: replyBytesMax)
     case .subscribed(let subscribed):
       do throws(WireError) {
@@ -104,8 +105,7 @@ struct LineCodec {
     output.truncate(to: start)
     var parts = LinePieces.parts(ofEntry: id, node)
     parts.insert(.text(Array("+".utf8)), at: 0)
-    let held = node.heldBytes(atMost: replyBytesMax)
-    return LinePieces(bytes: max(wholeBytesMax, held), parts: parts + [.lineEnd])
+    return LinePieces(bytes: bytes(of: [(id, node)]), parts: parts + [.lineEnd])
   }
 
   /// Appends a post or comment: its id, then its members.
@@ -162,11 +162,7 @@ struct LineCodec {
   ) -> LinePieces {
     var index = first
     var hasEnded = false
-    var held = 0
-    for (_, node) in entries[first...] where held < replyBytesMax {
-      held += node.heldBytes(atMost: replyBytesMax - held)
-    }
-    return LinePieces(bytes: max(wholeBytesMax, held)) { [replyBytesMax] written in
+    return LinePieces(bytes: self.bytes(of: entries)) { [replyBytesMax] written in
       guard !hasEnded else { return [] }
       if index < entries.count {
         let (key, node) = entries[index]
@@ -188,6 +184,11 @@ struct LineCodec {
         }
       ]
     }
+  }
+
+  /// Returns the bytes of entries that are encoded later. Their JSON is not measured.
+  private func bytes(of entries: [Feeds.Entry]) -> ValueBytes {
+    ValueBytes(json: wholeBytesMax, memory: entries.memoryBytes(atMost: replyBytesMax))
   }
 
   /// Appends the reply to a request for a subscription, and its first events.

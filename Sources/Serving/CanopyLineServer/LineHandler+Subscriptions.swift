@@ -73,7 +73,6 @@ extension Operations {
   private func findResumption(
     _ since: Int64?, _ start: ListenStart, _ turns: TurnGroup?
   ) async throws -> Resumption {
-    let bytesMax = limits.replyBytesMax
     let state = { @Sendable [limits] () throws(WireError) in
       Resumption(events: nil, bytes: try EventLines.size(of: start, limits: limits))
     }
@@ -83,8 +82,8 @@ extension Operations {
     guard let events = try await engine.changes(since: since, to: start, for: turns) else {
       return try await beside(turns, state)
     }
-    return try await beside(turns) { () throws(WireError) in
-      let bytes = try EventLines.size(of: events, start.listening, bytesMax: bytesMax)
+    return try await beside(turns) { [limits] () throws(WireError) in
+      let bytes = try EventLines.size(of: events, start.listening, limits: limits)
       return Resumption(events: events, bytes: bytes)
     }
   }

@@ -14,9 +14,9 @@ final class RealtimeListener {
   /// The measured value; nil if it is small.
   var measured: Measured?
 
-  /// The size of a value in bytes of JSON, or a little more, and whether the client has the value.
+  /// The bytes of a value, and whether the client has the value.
   struct Measurement: Sendable {
-    var bytes: Int
+    var bytes: ValueBytes
     var isKnown: Bool
   }
 
@@ -146,8 +146,8 @@ extension RealtimeHandler {
         // Each event that was held makes the value larger by its own size at most.
         for held in subscribed.events {
           bytes +=
-            (try? EventLines.size(
-              of: held.events, listening, bytesMax: operations.limits.replyBytesMax)) ?? 0
+            (try? EventLines.size(of: held.events, listening, limits: operations.limits))
+            ?? ValueBytes()
         }
       }
     } else {

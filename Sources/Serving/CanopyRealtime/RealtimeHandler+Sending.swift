@@ -18,14 +18,14 @@ extension RealtimeHandler {
 
   /// Appends the message with a value.
   ///
-  /// - Parameter bytes: the bytes of its JSON, or a little more.
-  func append(_ put: Assignment, at path: Path, tag: Int64?, bytes: Int) {
+  /// - Parameter bytes: the bytes of the value.
+  func append(_ put: Assignment, at path: Path, tag: Int64?, bytes: ValueBytes) {
     append(RealtimeEvent.parts([put], at: path, tag: tag), bytes: bytes)
   }
 
   /// Appends a message: encoded at once if it is small.
-  private func append(_ parts: [LinePieces.Part], bytes: Int) {
-    guard bytes <= operations.limits.wholeReplyBytesMax else {
+  private func append(_ parts: [LinePieces.Part], bytes: ValueBytes) {
+    guard bytes.json <= operations.limits.wholeReplyBytesMax else {
       output.append(LinePieces(message: bytes, parts))
       context.map(noteUnsent)
       return
@@ -84,7 +84,7 @@ extension RealtimeHandler {
   }
 
   /// Answers a request with a value.
-  private func answer(_ number: Int64, _ value: LinePieces.Part, bytes: Int) {
+  private func answer(_ number: Int64, _ value: LinePieces.Part, bytes: ValueBytes) {
     let parts = LinePieces.parts(value) { output, body in
       ServerMessage.answer(number, .ok, to: &output, body)
     }
@@ -98,7 +98,7 @@ extension RealtimeHandler {
   ///
   /// - Parameter root: the root of that snapshot.
   private func push(
-    _ location: Location, in root: Node, unlessChanged node: Node, _ bytes: Int
+    _ location: Location, in root: Node, unlessChanged node: Node, _ bytes: ValueBytes
   ) {
     let isCovered = listeners.values.contains {
       $0.body.target.tag == nil && location.path.hasPrefix($0.body.target.path)

@@ -22,7 +22,9 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// Keeps the namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: RealtimeInput
-  var answers = PendingAnswers()
+  var answers = PendingAnswers() {
+    didSet { input.answerBytes = answers.bytes }
+  }
   /// The newest check of the client that is not answered.
   var ping: ByteBuffer?
   /// The listeners, by the numbers of their subscriptions.

@@ -32,6 +32,8 @@ final class RealtimeInput: ConnectionInput {
   var isDecoding = false
   /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
   var bytesBeside = 0
+  /// The memory of the requests that are not answered, besides those of the session.
+  var answerBytes = 0
 
   init(bytesMax: Int) {
     self.bytesMax = bytesMax
@@ -41,6 +43,7 @@ final class RealtimeInput: ConnectionInput {
   /// The memory of the bytes that are kept.
   var byteCount: Int {
     assembler.keptBytes + (fragments?.storageCapacity ?? 0) + backlog.storageCapacity + bytesBeside
+      + answerBytes
   }
 
   /// Whether whole messages may be among the bytes that are kept.

@@ -44,8 +44,7 @@ struct CompareAndSet: Sendable {
   struct Hashed: Sendable {
     var node: Node
     var etag: String
-    /// The bytes of its JSON, or a little more.
-    var bytes: Int
+    var bytes: ValueBytes
   }
 
   /// The outcome of a request on the engine's thread.
@@ -155,20 +154,20 @@ extension Operations {
     let present = proposal.root.at(request.location)
     let isCreation = request.isCreation && present.isAbsent
     guard isCreation || mayRead(request, in: proposal.root) else { throw WireError.denied }
-    let etag: String
+    let found: CompareAndSet.Hashed
+    var budget = ByteBudget(CompareAndSet.smallBytesMax)
     if let hashed, hashed.node.isIdentical(to: present) {
-      etag = hashed.etag
-    } else if present.fits(bytes: CompareAndSet.smallBytesMax) {
-      etag = present.etag
+      found = hashed
+    } else if present.fits(budget: &budget) {
+      found = CompareAndSet.Hashed(node: present, etag: present.etag, bytes: budget.used)
     } else {
       return Decision(nil, .large)
     }
-    if etag.hasSameBytes(as: request.etag) {
+    if found.etag.hasSameBytes(as: request.etag) {
       return Decision(
         request.write, .committed, policy: writePolicy(as: request.context.identity))
     }
-    let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
-    return Decision(nil, .differs(CompareAndSet.Hashed(node: present, etag: etag, bytes: bytes)))
+    return Decision(nil, .differs(found))
   }
 
   private func mayRead(_ request: CompareAndSet, in root: Node) -> Bool {
@@ -202,12 +201,12 @@ extension Operations {
   /// Compares a large value. Returns nil if the request goes to the engine again.
   private func compare(_ node: Node, _ request: CompareAndSet, round: Int) -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
-    var budget = limits.replyBytesMax
+    var budget = ByteBudget(limits.replyBytesMax)
     guard node.fits(budget: &budget) else {
       return .failure(replyTooLarge)
     }
     let present = CompareAndSet.Hashed(
-      node: node, etag: node.etag, bytes: limits.replyBytesMax - budget)
+      node: node, etag: node.etag, bytes: budget.used.charged(limits))
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }

@@ -187,7 +187,8 @@ extension Operations {
     case .keys(let path, let page):
       try requireAdministrator(identity)
       return keys(path, page, in: root)
-    case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
+    case .info(let path):
+      return .value(try info(path), .plain, etag: nil, bytes: ValueBytes())
     case .atLeast(_, let read):
       return try reply(to: read, as: identity, in: root, isLong: isLong, interruption)
     }
@@ -221,11 +222,11 @@ extension Operations {
     // A leaf has no children to select, so an order alone leaves it as it is, for a listener as well.
     let isQueried = options.hasQuery && (node.isBranch || !options.query.isUnbounded)
     if isQueried, !isLong, takesLong(options.query, in: node) { throw LongRead() }
-    var budget = isLong ? limits.replyBytesMax : limits.wholeReplyBytesMax
+    var bytesMax = isLong ? limits.replyBytesMax : limits.wholeReplyBytesMax
     // Hashing takes much longer than writing.
-    if options.wantsETag, !isLong { budget = CompareAndSet.smallBytesMax }
-    budget = min(budget, limits.replyBytesMax)
-    let bytesMax = budget
+    if options.wantsETag, !isLong { bytesMax = CompareAndSet.smallBytesMax }
+    bytesMax = min(bytesMax, limits.replyBytesMax)
+    var budget = ByteBudget(bytesMax)
     func excess() -> any Error { bytesMax < limits.replyBytesMax ? LongRead() : replyTooLarge }
 
     // `"k":1,` has six bytes.
@@ -235,8 +236,7 @@ extension Operations {
     /// Adds a member. Returns whether it fits into the budget, so that a walk stops at the first that
     /// does not.
     func add(_ key: Key, _ node: Node) -> Bool {
-      // `"key":value,`
-      budget -= key.utf8Count + 4
+      budget.takeMember(key)
       fits = node.fits(budget: &budget) && interruption?.isMade != true
       if fits { members.append((key, node)) }
       return fits
@@ -253,11 +253,11 @@ extension Operations {
       guard node.fits(budget: &budget) else { throw excess() }
       try interruption?.check()
       let etag = options.wantsETag ? node.etag : nil
-      return .value(node, style, etag: etag, bytes: bytesMax - budget)
+      return .value(node, style, etag: etag, bytes: budget.used.charged(limits))
     }
     try interruption?.check()
     guard fits else { throw excess() }
-    return .members(members, style, bytes: bytesMax - budget)
+    return .members(members, style, bytes: budget.used.charged(limits))
   }
 
   var replyTooLarge: WireError {

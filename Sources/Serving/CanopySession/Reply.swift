@@ -15,30 +15,27 @@ public enum Reply: Sendable {
   case post(Key, Node)
   /// A list of posts or comments.
   case entries([Feeds.Entry])
-  /// The value at a location, with its ETag if the request asked for it, and the bytes of its JSON or a
-  /// little more.
-  case value(Node, JSONStyle, etag: String?, bytes: Int)
-  /// Children in the order of a query, and the bytes of their JSON or a little more.
-  case members([(key: Key, node: Node)], JSONStyle, bytes: Int)
+  /// The value at a location, with its ETag if the request asked for it, and its bytes.
+  case value(Node, JSONStyle, etag: String?, bytes: ValueBytes)
+  /// Children in the order of a query, and their bytes with those of the array.
+  case members([(key: Key, node: Node)], JSONStyle, bytes: ValueBytes)
   /// A compare-and-set found another value than expected.
-  case mismatch(Node, etag: String, JSONStyle, bytes: Int)
+  case mismatch(Node, etag: String, JSONStyle, bytes: ValueBytes)
   /// A subscription begins. Indirect: inline it would make each reply five times as large, and replies are moved often.
   indirect case subscribed(Subscribed)
 
-  /// The bytes to charge while the reply waits for its turn.
+  /// The bytes to charge while the reply waits.
   ///
   /// A reply shares its nodes with the tree at first. While it waits, the tree may change, and then only the reply holds
   /// them.
-  var heldBytes: Int {
+  public var heldBytes: Int {
     switch self {
     case .post(_, let node): node.heldBytes(atMost: Reply.countedBytesMax) + Reply.baseBytes
     case .entries(let entries):
-      entries.reduce(Reply.baseBytes) {
-        $0 + ($0 < Reply.countedBytesMax ? $1.node.heldBytes(atMost: Reply.countedBytesMax) : 0)
-      }
+      entries.memoryBytes(atMost: Reply.countedBytesMax) + Reply.baseBytes
     case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):
-      bytes + Reply.baseBytes
-    case .subscribed(let subscribed): subscribed.bytes + Reply.baseBytes
+      bytes.memory + Reply.baseBytes
+    case .subscribed(let subscribed): subscribed.bytes.memory + Reply.baseBytes
     default: Reply.baseBytes
     }
   }
@@ -46,6 +43,18 @@ public enum Reply: Sendable {
   private static let baseBytes = 256
   /// The bytes from which on the rest of a reply is not counted: no reply may be longer.
   private static let countedBytesMax = 16 * 1024 * 1024
+}
+
+extension [Feeds.Entry] {
+  /// The bytes of memory that the entries hold, or a little more: an estimate up to a bound. O(children), but O(1) for
+  /// each record.
+  public func memoryBytes(atMost bytesMax: Int) -> Int {
+    var bytes = 0
+    for entry in self where bytes < bytesMax {
+      bytes += entry.node.heldBytes(atMost: bytesMax - bytes)
+    }
+    return bytes
+  }
 }
 
 /// The replies of several verbs.

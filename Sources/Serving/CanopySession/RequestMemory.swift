@@ -30,13 +30,17 @@ extension Request {
   /// The bytes of a priority: measured by the growth of a release process (RSS), a level with one took about 350 bytes.
   private static let priorityBytes = 320
 
+  /// The bytes of a text from which on a value in it has a second text: the one for the journal.
+  private static let encodedBytesMin = Operations.bytesEncodedAtOnceMax
+
   /// Returns an estimate of the memory of a decoded JSON text without the locations and server values in it. O(text).
   ///
   /// Each comma and each opening bracket counts as an element: a list or object takes a page of its own. A priority takes
   /// an object of its own and a place in the index of its parent.
   public static func memoryBytes(text: UnsafeRawBufferPointer) -> Int {
     let elements = JSONElements(text)
-    return 1024 + text.count + elementBytes * elements.count
+    let journalBytes = text.count >= encodedBytesMin ? text.count : 0
+    return 1024 + text.count + journalBytes + elementBytes * elements.count
       + longStringBytes * elements.longStrings + priorityBytes * elements.priorities
   }
 
@@ -64,6 +68,21 @@ extension Request {
       .administration(.endPass), .administration(.makeBackup), .administration(.listBackups),
       .write(.blog), .read, .account, .listen:
       0
+    }
+  }
+}
+
+extension ReadRequest {
+  /// An estimate of the memory of a read that waits. O(path and query).
+  var memoryBytes: Int {
+    switch self {
+    case .get(let location, let options):
+      1024 + SubscriptionRequest.bytes(of: location.path)
+        + SubscriptionRequest.bytes(of: options.query)
+    case .count(let path, let query):
+      1024 + SubscriptionRequest.bytes(of: path) + SubscriptionRequest.bytes(of: query)
+    case .atLeast(_, let read): read.memoryBytes
+    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys: 1024
     }
   }
 }

@@ -140,7 +140,7 @@ extension Session {
 
   private mutating func activate(
     _ number: Int64, _ slot: Slot, _ sequence: Int64, _ content: SubscriptionContent,
-    bytes: Int = 0, _ events: [Notification] = []
+    bytes: ValueBytes = ValueBytes(), _ events: [Notification] = []
   ) {
     updateSubscription(number) { $0.phase = .active }
     finish(

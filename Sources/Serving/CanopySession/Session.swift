@@ -127,9 +127,9 @@ public struct Session: ~Copyable {
   /// with the slot.
   ///
   /// Precondition: the read is that of the last action, or of the last call of `readsAtOnce`.
-  public mutating func postponeRead() -> Slot {
+  public mutating func postponeRead(_ request: ReadRequest) -> Slot {
     defer { updateLedger() }
-    return queue.postpone(bytes: 1024)
+    return queue.postpone(bytes: request.memoryBytes)
   }
 
   /// Receives the error for input that is not a request. The error is sent when its turn comes.

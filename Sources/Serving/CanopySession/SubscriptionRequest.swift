@@ -50,11 +50,11 @@ extension SubscriptionRequest {
       + SubscriptionRequest.bytes(of: listening.query)
   }
 
-  private static func bytes(of path: Path) -> Int {
+  static func bytes(of path: Path) -> Int {
     path.keys.reduce(0) { $0 + keyBytes + $1.utf8Count }
   }
 
-  private static func bytes(of query: Query) -> Int {
+  static func bytes(of query: Query) -> Int {
     var bytes = 0
     if case .child(let path) = query.order { bytes += self.bytes(of: path) }
     for case let bound? in [query.lower, query.upper] {
@@ -85,8 +85,8 @@ public struct Subscribed: Sendable {
   public var sequence: Int64
   /// The content.
   public var content: SubscriptionContent
-  /// The bytes of the content if it is so large that it was measured, or a little more; else zero.
-  public var bytes = 0
+  /// The bytes of the content if it is so large that it was measured; else zero.
+  public var bytes = ValueBytes()
   /// The events that came meanwhile, to be sent after the content.
   public var events: [Notification] = []
 }
@@ -95,11 +95,11 @@ public struct Subscribed: Sendable {
 public struct Resumption: Sendable {
   /// The events; nil when the client gets the present state.
   public var events: [ListenEvent]?
-  /// The bytes of the events, or else of the present state, or a little more.
-  public var bytes: Int
+  /// The bytes of the events, or else of the present state.
+  public var bytes: ValueBytes
 
   /// Creates the changes.
-  public init(events: [ListenEvent]?, bytes: Int) {
+  public init(events: [ListenEvent]?, bytes: ValueBytes) {
     self.events = events
     self.bytes = bytes
   }

@@ -41,7 +41,7 @@ extension WireError {
       self.init(.unavailable, error.sentence)
     case .unstorable: self.init(.internalError, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
-    case .tooManyUnseen: self.init(.tooLarge, error.sentence)
+    case .tooManyUnseen, .commitTooLarge: self.init(.tooLarge, error.sentence)
     case .alreadyAnswered: self.init(.conflict, error.sentence)
     case .denied: self = .denied
     }

@@ -61,7 +61,7 @@ enum ProtocolReference {
     case .invalidQuery:
       "The parts of the query do not fit together, or the rules declare no index for it."
     case .tooLarge:
-      "A line, value, reply, event or explanation is too large, or there are too many locations in an UPDATE, subscriptions, queries at one location, on-disconnect writes, or ONCE writes that the client has not reported as seen."
+      "A line, value, commit, reply, event or explanation is too large, or there are too many locations in an UPDATE, subscriptions, queries at one location, on-disconnect writes, or ONCE writes that the client has not reported as seen."
     case .quotaExceeded:
       "The posts and comments of the user would have more bytes than a user may store."
     case .rateLimited:

@@ -88,7 +88,7 @@ import Testing
       [.members([], .plain)], [.members(members[...], .plain), .node(.absent, .plain)],
     ]
     for parts in cases {
-      var pieces = LinePieces(bytes: 1000, parts: parts)
+      var pieces = LinePieces(bytes: ValueBytes(json: 1000), parts: parts)
       var whole = JSONOutput()
       var output = JSONOutput()
       while !pieces.isDone { pieces.write(to: &whole, bytes: 10) }
@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test func `at the bound the oldest texts are removed, and the latest stay`() throws {
-    let bytes = try post(10).json().utf8.count
+    let bytes = try post(10).json().utf8.count + post(10).heldBytes(atMost: .max)
     let encoded = EncodedNodes(loop: EmbeddedEventLoop(), bytesMax: 64 * bytes)
     let posts = try (10..<75).map { try post($0) }
     let expected = posts.map { $0.json() }
@@ -138,6 +138,20 @@ import Testing
     #expect(members(of: post, encoded, upTo: bytes) == members(of: post))
     // A text that is there already costs nothing.
     #expect(members(of: post, encoded, upTo: 10) == members(of: post))
+  }
+
+  @Test func `a branch that takes more memory than it may is not kept, however short its text is`()
+    throws
+  {
+    // Each number has a place in a page, and two bytes of text.
+    let list = try WriteValue(json: "[" + String(repeating: "1,", count: 500) + "1]").node
+    let memory = list.heldBytes(atMost: .max)
+    #expect(memory > 20 * list.json().utf8.count)
+    for (room, found) in [(memory + 1, 1), (memory, 0)] {
+      let encoded = EncodedNodes(loop: EmbeddedEventLoop(), bytesMax: 8 * room)
+      for _ in 0..<2 { #expect(texts(of: [list], .plain, encoded) == [list.json()]) }
+      #expect(encoded.counts.found == found)
+    }
   }
 
   @Test func `a leaf and a branch with a priority are encoded each time`() throws {

@@ -83,10 +83,10 @@
       #expect(members.map(\.key) == keys)
       // `"key":"text",`
       let digits = 9 + 2 * 90
-      #expect(bytes == digits + 99 * (4 + 1002))
+      #expect(bytes.json == digits + 99 * (4 + 1002))
       let query = try Query(order: .key, limit: .last(99))
-      #expect(ListenEvent.value(few).fits(query, bytes: bytes + 1))
-      #expect(!ListenEvent.value(few).fits(query, bytes: bytes - 1))
+      #expect(ListenEvent.value(few).fits(query, bytes: bytes.json + 1))
+      #expect(!ListenEvent.value(few).fits(query, bytes: bytes.json - 1))
     }
   }
 #endif

@@ -27,7 +27,7 @@ struct EventWaitTests {
     Self.expect(["read"], of: &session)
     session.receive(.read(.help(verb: nil)), bytes: 10)
     Self.expect(["read"], of: &session)
-    let slot = session.postponeRead()
+    let slot = session.postponeRead(.help(verb: nil))
     session.beginWaitingForEvents()
     session.beginWaitingForEvents()
     session.receive(.read(.help(verb: nil)), bytes: 10)
