@@ -252,6 +252,13 @@ package final class EventHub: Sendable {
     return false
   }
 
+  /// Returns the present snapshot; nil if events that led to it are to be sent before.
+  package func takeSnapshot() -> Snapshot? {
+    guard drain() else { return nil }
+    defer { inbox.release() }
+    return inbox.snapshot
+  }
+
   /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
   /// for which `drain` has returned false.
   package func wait(_ body: @escaping (Snapshot) -> Void) {

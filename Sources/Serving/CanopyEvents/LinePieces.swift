@@ -28,6 +28,8 @@ package struct LinePieces {
 
   /// The size of all lines in bytes, or a little more.
   package let bytes: Int
+  /// The bytes of a list of children, which the lines keep until their end.
+  package var listBytes = 0
   /// The number of bytes that were encoded.
   package private(set) var written = 0
   /// Returns the next parts, given the number of bytes before them; an empty array at the end.
@@ -68,7 +70,7 @@ package struct LinePieces {
 
   /// The bytes to charge: all of them until the end. These lines may soon be the only holder of their version of the
   /// tree, and they release it as a whole.
-  package var heldBytes: Int { isDone ? 0 : max(1, bytes) }
+  package var heldBytes: Int { isDone ? 0 : max(1, bytes + listBytes) }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
   package mutating func write(to output: inout JSONOutput, bytes: Int) {

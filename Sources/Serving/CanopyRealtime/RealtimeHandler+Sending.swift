@@ -18,15 +18,19 @@ extension RealtimeHandler {
 
   /// Appends the message with a value.
   ///
-  /// - Parameter bytes: the bytes of its JSON, or a little more.
-  func append(_ put: Assignment, at path: Path, tag: Int64?, bytes: Int) {
-    append(RealtimeEvent.parts([put], at: path, tag: tag), bytes: bytes)
+  /// - Parameters:
+  ///   - bytes: the bytes of its JSON, or a little more.
+  ///   - listBytes: the bytes of a list of children that was made for the value.
+  func append(_ put: Assignment, at path: Path, tag: Int64?, bytes: Int, listBytes: Int = 0) {
+    append(RealtimeEvent.parts([put], at: path, tag: tag), bytes: bytes, listBytes: listBytes)
   }
 
   /// Appends a message: encoded at once if it is small.
-  private func append(_ parts: [LinePieces.Part], bytes: Int) {
+  private func append(_ parts: [LinePieces.Part], bytes: Int, listBytes: Int = 0) {
     guard bytes <= operations.limits.wholeReplyBytesMax else {
-      output.append(LinePieces(message: bytes, parts))
+      var pieces = LinePieces(message: bytes, parts)
+      pieces.listBytes = listBytes
+      output.append(pieces)
       context.map(noteUnsent)
       return
     }

@@ -38,7 +38,7 @@ public enum Reply: Sendable {
       }
     case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):
       bytes + Reply.baseBytes
-    case .subscribed(let subscribed): subscribed.bytes + Reply.baseBytes
+    case .subscribed(let subscribed): subscribed.bytes + subscribed.listBytes + Reply.baseBytes
     default: Reply.baseBytes
     }
   }

@@ -65,12 +65,38 @@ extension SubscriptionRequest {
   }
 }
 
+/// The state of a location that a subscription shows, ready to be encoded.
+///
+/// Finding it takes as long as it is large, so a large one is found beside the event loop.
+public enum ShownState: Sendable {
+  /// A value.
+  case value(Node)
+  /// The children in the order of the query.
+  case children([(key: Key, node: Node)])
+
+  /// The bytes of one child in the list.
+  public static let childBytes = MemoryLayout<(key: Key, node: Node)>.stride
+}
+
+extension Listening {
+  /// Returns the state that a subscription shows of its location.
+  ///
+  /// - Complexity: that of `Query.children(of:)`; O(1) for a whole value that has no order.
+  public func state(of node: Node) -> ShownState {
+    guard form != .sync else { return .value(query.value(of: node)) }
+    // Later events refer to the order of the children.
+    let isOrdered = node.isBranch && (form == .child || query.order != .priority)
+    guard !query.isUnbounded || isOrdered else { return .value(node) }
+    return .children(query.children(of: node))
+  }
+}
+
 /// The content with which a subscription begins.
 public enum SubscriptionContent: Sendable {
   /// The present state.
   ///
   /// - isReplacement: whether the client has an earlier version, which this replaces.
-  case state(ListenStart, Listening, isReplacement: Bool)
+  case state(ShownState, Listening, isReplacement: Bool)
   /// The changes since the commit that the client knows.
   case changes([ListenEvent], Listening)
   /// A value that never changes.
@@ -87,20 +113,52 @@ public struct Subscribed: Sendable {
   public var content: SubscriptionContent
   /// The bytes of the content if it is so large that it was measured, or a little more; else zero.
   public var bytes = 0
+  /// The bytes of a list of children that was made for the content.
+  public var listBytes = 0
+  /// Whether the client has the content already; nil if that was not compared.
+  public var isKnown: Bool?
   /// The events that came meanwhile, to be sent after the content.
   public var events: [Notification] = []
 }
 
-/// The changes that a client missed.
+/// The content of a subscription that was found beside the event loop.
 public struct Resumption: Sendable {
-  /// The events; nil when the client gets the present state.
-  public var events: [ListenEvent]?
-  /// The bytes of the events, or else of the present state, or a little more.
-  public var bytes: Int
+  /// The kinds of content.
+  public enum Content: Sendable {
+    /// The present state.
+    case state(ShownState)
+    /// The changes since the commit that the client knows.
+    case changes([ListenEvent])
+  }
 
-  /// Creates the changes.
-  public init(events: [ListenEvent]?, bytes: Int) {
-    self.events = events
+  /// The content.
+  public var content: Content
+  /// The bytes of the content, or a little more.
+  public var bytes: Int
+  /// The bytes of a list of children that was made for the content. Its children are those of the tree.
+  public var listBytes = 0
+  /// Whether the client has the content already; nil if that was not compared.
+  public var isKnown: Bool?
+
+  /// Creates a resumption with the changes that a client missed.
+  public init(changes: [ListenEvent], bytes: Int) {
+    content = .changes(changes)
     self.bytes = bytes
+  }
+
+  /// Creates a resumption with the present state.
+  ///
+  /// - Complexity: that of `Listening.state(of:)`.
+  public init(stateOf start: ListenStart, bytes: Int) {
+    let state = start.listening.state(of: start.node)
+    content = .state(state)
+    self.bytes = bytes
+    let children =
+      switch state {
+      case .children(let children): children.count
+      // The branch was made for the query.
+      case .value(let node): start.listening.query.isUnbounded ? 0 : node.childCount
+      }
+    listBytes = children * ShownState.childBytes
   }
 }

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
@@ -213,7 +214,8 @@ final class CopyOfOne: Subscriber {
     take {
       guard case .success(let start) = result else { return problem = "it does not begin" }
       let lines = try EventLines(
-        start: start, of: start.listening, isAgain: true, bytesMax: .max)
+        start.listening.state(of: start.node), start.sequence, of: start.listening, isAgain: true,
+        bytesMax: .max)
       try replica.begin("+{\"sub\":1,\"seq\":\(start.sequence),\"initial\":\(lines.count)}")
       send(events: lines.bytes(for: 1))
     }
