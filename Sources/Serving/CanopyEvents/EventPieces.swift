@@ -67,8 +67,11 @@ extension LinePieces {
   }
 
   /// Creates the lines about a commit for a subscription.
+  ///
+  /// - Parameter state: the state that the events show, if they are a new value.
   package init(
-    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
+    _ events: [ListenEvent], _ state: ShownState?, _ sequence: Int64, of listening: Listening,
+    in format: EventFormat,
     for number: Int64, bytes: Int
   ) {
     switch format {
@@ -89,8 +92,13 @@ extension LinePieces {
       }
       return
     }
-    self.init(bytes: bytes, head: nil) {
-      LinePieces.parts(of: events, $0, sequence, listening, number)
+    if let state {
+      self.init(bytes: bytes, parts: LinePieces.parts(of: state, sequence, listening, number))
+      listBytes = state.listBytes
+    } else {
+      self.init(bytes: bytes, head: nil) {
+        LinePieces.parts(of: events, $0, sequence, listening, number)
+      }
     }
   }
 

@@ -57,7 +57,7 @@ extension Operations {
       return .success(
         try await beside(turns, in: start.take, after: start.eventsSent) { [limits] start in
           let bytes = try EventLines.size(of: start, limits: limits)
-          var resumption = Resumption(stateOf: start, bytes: bytes)
+          var resumption = Resumption(stateOf: start.node, listening, bytes: bytes)
           if let hash, case .state(.value(let node)) = resumption.content {
             resumption.isKnown = node.hash.hasSameBytes(as: hash)
           }
@@ -92,7 +92,10 @@ extension Operations {
           since: since, to: try await Self.present(start), for: turns
         ) { [bytesMax = limits.replyBytesMax] events in
           let bytes = try EventLines.size(of: events, listening, bytesMax: bytesMax)
-          return Resumption(changes: events, bytes: bytes)
+          guard case .value(let node)? = events.first else {
+            return Resumption(changes: events, bytes: bytes)
+          }
+          return Resumption(stateOf: node, listening, bytes: bytes)
         }
       } catch is EventsComeFirst {
         await start.eventsSent()

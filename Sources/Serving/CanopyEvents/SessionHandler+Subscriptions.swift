@@ -34,8 +34,8 @@ extension SessionHandler {
       guard let snapshot = hub.takeSnapshot() else { return nil }
       session.restart(number, at: snapshot.sequence)
       return ListenStart(listening, snapshot)
-    } wait: { [self] body in
-      hub.wait { _ in body() }
+    } wait: { [self] in
+      hub.afterEvents($0)
     }
     resumptions[number] = Task { [operations, turns = client.turns] in
       let result = await operations.resumption(

@@ -143,8 +143,8 @@ final class EventStream {
       session.restart(number, at: snapshot.sequence)
       charge()
       return ListenStart(listening, snapshot)
-    } wait: { [self] body in
-      hub.wait { _ in body() }
+    } wait: { [self] in
+      hub.afterEvents($0)
     }
     resumption = Task { [operations, connection] in
       let result = await operations.resumption(of: listening, connection.turns, in: start)

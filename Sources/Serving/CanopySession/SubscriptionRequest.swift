@@ -76,6 +76,12 @@ public enum ShownState: Sendable {
 
   /// The bytes of one child in the list.
   public static let childBytes = MemoryLayout<(key: Key, node: Node)>.stride
+
+  /// The bytes of the list, without the children, which are those of the tree.
+  public var listBytes: Int {
+    guard case .children(let children) = self else { return 0 }
+    return children.count * ShownState.childBytes
+  }
 }
 
 extension Listening {
@@ -149,16 +155,14 @@ public struct Resumption: Sendable {
   /// Creates a resumption with the present state.
   ///
   /// - Complexity: that of `Listening.state(of:)`.
-  public init(stateOf start: ListenStart, bytes: Int) {
-    let state = start.listening.state(of: start.node)
+  public init(stateOf node: Node, _ listening: Listening, bytes: Int) {
+    let state = listening.state(of: node)
     content = .state(state)
     self.bytes = bytes
-    let children =
-      switch state {
-      case .children(let children): children.count
-      // The branch was made for the query.
-      case .value(let node): start.listening.query.isUnbounded ? 0 : node.childCount
-      }
-    listBytes = children * ShownState.childBytes
+    listBytes = state.listBytes
+    // The branch was made for the query.
+    if case .value(let node) = state, !listening.query.isUnbounded {
+      listBytes = node.childCount * ShownState.childBytes
+    }
   }
 }

@@ -190,7 +190,12 @@ final class ListenerOfOne: Subscriber, Flushable {
     send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
   }
 
-  func send(events lines: LinePieces) {}
+  func send(events lines: LinePieces) {
+    var pieces = lines
+    var output = JSONOutput(capacity: 1024)
+    while !pieces.isDone { pieces.write(to: &output, bytes: 1024) }
+    send(events: output.withBytes { ByteBuffer(bytes: $0) })
+  }
 
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 

@@ -32,7 +32,7 @@ import Testing
   ) throws -> Subscribed {
     let start = ListenStart(listening, Snapshot(root: node, sequence: 7))
     let bytes = try EventLines.size(of: start, limits: Limits())
-    let resumption = Resumption(stateOf: start, bytes: bytes)
+    let resumption = Resumption(stateOf: start.node, listening, bytes: bytes)
     guard case .state(let state) = resumption.content else { throw LineClientError.closed }
     return Subscribed(
       number: 1, sequence: 7, content: .state(state, listening, isReplacement: isReplacement),
@@ -138,7 +138,7 @@ import Testing
     #expect(session.ledger.total == before)
     _ = session.admit([], bytes: 3, for: number, unsentEventBytes: 0)
     #expect(session.ledger.heldEvents == 3)
-    session.resumed(number, .success(Resumption(stateOf: start, bytes: 0)))
+    session.resumed(number, .success(Resumption(stateOf: .absent, listening, bytes: 0)))
     #expect(session.ledger.heldEvents == 0 && session.ledger.reserved == 0)
     guard case .send(.failure)? = session.nextAction() else { return }
     Issue.record("the subscription does not begin")
