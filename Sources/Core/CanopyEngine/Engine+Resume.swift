@@ -12,23 +12,28 @@ extension Engine {
   ///
   /// - Parameters:
   ///   - since: the sequence number of the last commit that the client knows.
+  ///   - start: the starting point. It is evaluated when the turn of the client has come, because a client that waits
+  ///     must not keep a version of the tree in memory.
   ///   - group: the connection and its network, which share their turns.
-  /// - Returns: nil if the client is to get the whole state: the journal does not reach back that far, no longer
+  ///   - body: uses the changes in that turn, on a thread of its own. They may be the only holders of large values.
+  /// - Returns: the result of `body`; nil if the client is to get the whole state: the journal does not reach back that far, no longer
   ///   has the values before one of the commits, or would take longer to read.
-  /// - Throws: the error of the journal; `CancellationError`, which is noticed before each page.
-  public func changes(
-    since: Int64, to start: ListenStart, for group: TurnGroup? = nil
-  ) async throws -> [ListenEvent]? {
-    guard since <= start.sequence else { return nil }
-    guard since < start.sequence else { return [] }
-    let distance = start.sequence - since
-    guard distance <= Limits.resumedCommitsMax else { return nil }
-    return try await resumptions.withTurn(of: group) {
+  /// - Throws: the errors of the journal, of `start` and of `body`; `CancellationError`, which is noticed before each page.
+  public func changes<R: Sendable>(
+    since: Int64, to start: @autoclosure () async throws -> ListenStart,
+    for group: TurnGroup? = nil, _ body: @escaping @Sendable ([ListenEvent]) throws -> R
+  ) async throws -> R? {
+    try await resumptions.withTurn(of: group) {
+      let start = try await start()
+      guard since <= start.sequence else { return nil }
+      guard since < start.sequence else { return try body([]) }
+      let distance = start.sequence - since
+      guard distance <= Limits.resumedCommitsMax else { return nil }
       if distance > Limits.resumedCommitsMin {
         let size = await Engine.beside { start.size(upTo: Limits.resumedSizeMax) }
         guard distance <= size / Limits.resumedBytesPerCommit else { return nil }
       }
-      return try await read(since: since, to: start)
+      return try await read(since: since, to: start, body)
     }
   }
 
@@ -40,7 +45,9 @@ extension Engine {
     }
   }
 
-  private func read(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
+  private func read<R: Sendable>(
+    since: Int64, to start: ListenStart, _ body: @escaping @Sendable ([ListenEvent]) throws -> R
+  ) async throws -> R? {
     // The oldest first: without it there is no need to read all the others.
     let oldest = try await journal.history(after: since, through: since + 1) { _ in false }
     guard oldest.read != nil else { return nil }
@@ -81,11 +88,14 @@ extension Engine {
       bytes += page.bytes
       last = read.lowerBound - 1
     }
-    return await Engine.beside { [old, written] in
-      needsImages
-        ? listening.events(from: old.root, to: start.root, by: [])
-        : listening.changes(to: start.root, by: written)
-    }
+    return try await Engine.beside { [old, written] in
+      Result {
+        try body(
+          needsImages
+            ? listening.events(from: old.root, to: start.root, by: [])
+            : listening.changes(to: start.root, by: written))
+      }
+    }.get()
   }
 }
 

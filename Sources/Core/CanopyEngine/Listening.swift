@@ -65,10 +65,12 @@ public struct ListenStart: Sendable {
   public let listening: Listening
   let root: Node
 
-  init(
-    _ listening: Listening, _ snapshot: Snapshot,
-    _ verdict: ListenVerdict? = nil
-  ) {
+  /// Creates the starting point of a listener that has begun and continues from a later snapshot.
+  public init(_ listening: Listening, _ snapshot: Snapshot) {
+    self.init(listening, snapshot, nil)
+  }
+
+  init(_ listening: Listening, _ snapshot: Snapshot, _ verdict: ListenVerdict?) {
     self.listening = listening
     root = snapshot.root
     sequence = snapshot.sequence

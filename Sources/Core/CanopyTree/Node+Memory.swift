@@ -64,11 +64,11 @@ extension SortedTree.Page {
     case .leaf(let leaf):
       return NodeMemory.allocated(
         NodeMemory.objectBytes + MemoryLayout<LeafHeader>.stride
-          + Int(leaf.header.capacity) * MemoryLayout<Element>.stride)
+          + leaf.slots * MemoryLayout<Element>.stride)
     case .inner(let inner):
       let own = NodeMemory.allocated(
         NodeMemory.objectBytes + MemoryLayout<InnerHeader>.stride
-          + Int(inner.header.capacity) * MemoryLayout<SortedTree.Inner.Entry>.stride)
+          + inner.slots * MemoryLayout<SortedTree.Inner.Entry>.stride)
       return inner.withEntries { entries in entries.reduce(own) { $0 + $1.page.memoryBytes } }
     }
   }

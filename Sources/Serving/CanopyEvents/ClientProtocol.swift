@@ -21,11 +21,12 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
     _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
   ) throws(WireError)
 
-  /// Finds or measures the content with which a subscription begins beside the event loop, and passes it to the session.
-  ///
-  /// - Parameter since: the last commit that the client knows; nil for none.
-  func resume(
-    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart)
+  /// The hash of the value that the client of a subscription has; nil for none.
+  func knownHash(_ number: Int64) -> String?
+
+  /// Whether the events before a snapshot must be sent before a subscription begins with it. Otherwise the client might get
+  /// a value that is older than another one that it has got already.
+  var beginsAfterEvents: Bool { get }
 
   /// Forgets a subscription, and with an error appends its end to the output.
   func forget(_ number: Int64, _ code: WireError.Code?)

@@ -252,6 +252,18 @@ package final class EventHub: Sendable {
     return false
   }
 
+  /// Returns the present snapshot; nil if events that led to it are to be sent before.
+  package func takeSnapshot() -> Snapshot? {
+    guard drain() else { return nil }
+    defer { inbox.release() }
+    return inbox.snapshot
+  }
+
+  /// Calls a closure when all events are sent that are in the inbox now.
+  package func afterEvents(_ body: @escaping () -> Void) {
+    if takeSnapshot() != nil { body() } else { wait { _ in body() } }
+  }
+
   /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
   /// for which `drain` has returned false.
   package func wait(_ body: @escaping (Snapshot) -> Void) {
@@ -310,11 +322,8 @@ package final class EventHub: Sendable {
   /// Handles the next event, or a part of it. Returns whether there was one.
   private func step() -> Bool {
     if let delivery = state.value.delivery {
-      if let next = delivery.nextEncoded,
-        next.takesLong(
-          bytesMax: EventHub.comparedBytesMax, childrenMax: EventHub.comparedChildrenMax)
-      {
-        compute(next)
+      if let work = delivery.nextLongWork() {
+        compute(work)
         return true
       }
       if let step = delivery.step() {
@@ -358,11 +367,11 @@ package final class EventHub: Sendable {
   /// The number of children that are compared on the loop for one commit: about a millisecond.
   static let comparedChildrenMax = 4_096
 
-  /// Computes the events of a large change on another thread, and then goes on.
-  private func compute(_ notification: Notification) {
+  /// Computes or measures events on another thread, and then goes on.
+  private func compute(_ work: @escaping @Sendable () -> Void) {
     state.value.isComputing = true
     let isBegun = beside { [self] in
-      _ = notification.events
+      work()
       loop.execute { [self] in
         state.value.isComputing = false
         goOnLater()
@@ -370,7 +379,7 @@ package final class EventHub: Sendable {
     }
     guard !isBegun else { return }
     state.value.isComputing = false
-    _ = notification.events
+    work()
   }
 
   /// Resumes a connection that has waited for the events. Returns whether there was one.

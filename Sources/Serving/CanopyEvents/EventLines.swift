@@ -1,6 +1,6 @@
 package import CanopyEngine
 internal import CanopyRealtimeWire
-internal import CanopySession
+package import CanopySession
 package import CanopyTree
 package import CanopyWire
 package import NIOCore
@@ -129,7 +129,7 @@ package struct EventLines: Sendable {
         case .child(let change):
           EventLine.child(change, sequence, isMore: index + 1 < events.count, to: &output)
         case .value(let node):
-          EventLine.value(sequence, to: &output) { $0.append(listening.query, of: node) }
+          EventLine.value(sequence, to: &output) { $0.append(listening.state(of: node), .plain) }
         case .put(let puts) where puts.count == 1:
           EventLine.put(puts[0].location, sequence, to: &output) {
             $0.append(puts[0].value, style: .export)
@@ -142,52 +142,26 @@ package struct EventLines: Sendable {
     }
   }
 
-  /// Creates the lines of the present state of a view.
+  /// Creates the lines of the present state of a view, which is small.
   ///
   /// - Parameter isAgain: whether the client has an earlier version, which the lines replace.
   /// - Throws: `WireError` when one event is larger than a line may be.
   package init(
-    start: ListenStart, of listening: Listening, isAgain: Bool, bytesMax: Int
+    _ state: ShownState, _ sequence: Int64, of listening: Listening, isAgain: Bool, bytesMax: Int
   ) throws(WireError) {
-    let query = listening.query
-    // Checked before anything is collected. The present state as a whole is one reply.
-    try EventLines.checkSize(of: start, listening, bytesMax: bytesMax)
     if listening.form == .child, !isAgain {
-      var previous: Key?
-      var events: [ListenEvent] = []
-      for (key, node) in query.children(of: start.node) {
-        events.append(
-          .child(ChildChange(kind: .added, key: key, node: node, previous: previous)))
-        previous = key
-      }
-      try self.init(events, start.sequence, of: listening, in: .line, bytesMax: bytesMax)
+      let events = state.children.indices.map { ListenEvent.child(state.addition($0)) }
+      try self.init(events, sequence, of: listening, in: .line, bytesMax: bytesMax)
       return
     }
     self.init { output, endLine in
       switch listening.form {
-      case .value:
-        EventLine.value(start.sequence, to: &output) { $0.append(query, of: start.node) }
-      case .child:
-        EventLine.put(.init(.root), start.sequence, to: &output) {
-          // In the order of the query, because later events refer to it.
-          $0.append(query, of: start.node, isOrdered: true)
-        }
-      case .sync:
-        EventLine.put(.init(.root), start.sequence, to: &output) {
-          $0.append(query.value(of: start.node), style: .export)
-        }
+      case .value: EventLine.value(sequence, to: &output) { $0.append(state, .plain) }
+      case .child: EventLine.put(.init(.root), sequence, to: &output) { $0.append(state, .plain) }
+      case .sync: EventLine.put(.init(.root), sequence, to: &output) { $0.append(state, .export) }
       }
       endLine(&output)
     }
-  }
-
-  /// Checks that the present state fits in one line. O(size), without collecting it.
-  ///
-  /// - Throws: `WireError` when it is larger than a line may be.
-  private static func checkSize(
-    of start: ListenStart, _ listening: Listening, bytesMax: Int
-  ) throws(WireError) {
-    guard listening.query.fits(start.node, bytes: bytesMax) else { throw .subscriptionTooLarge }
   }
 
   /// Whether the present state is surely no larger than so many bytes. O(bytes) at most.
@@ -195,7 +169,8 @@ package struct EventLines: Sendable {
     let query = start.listening.query
     let node = start.node
     if node.childCount > 256, !query.isUnbounded, !query.isIndexed(in: node) { return false }
-    return query.fits(node, bytes: bytesMax)
+    var budget = ByteBudget(bytesMax)
+    return query.fits(node, budget: &budget)
   }
 
   /// Returns the bytes of the present state. O(bytes) at most.
@@ -285,11 +260,6 @@ extension ListenEvent {
 }
 
 extension Query {
-  fileprivate func fits(_ node: Node, bytes: Int) -> Bool {
-    var budget = ByteBudget(bytes)
-    return fits(node, budget: &budget)
-  }
-
   /// Whether the value that the query shows of a location fits into the rest of a budget of bytes, which
   /// is reduced.
   ///
@@ -327,21 +297,35 @@ extension Query {
   }
 }
 
+extension ShownState {
+  /// The children in the order of the query; none of a value.
+  var children: [(key: Key, node: Node)] {
+    guard case .children(let children) = self else { return [] }
+    return children
+  }
+
+  /// Returns the addition of a child, for a client that has those before it.
+  func addition(_ index: Int) -> ChildChange {
+    let (key, node) = children[index]
+    return ChildChange(
+      kind: .added, key: key, node: node, previous: index > 0 ? children[index - 1].key : nil)
+  }
+}
+
 extension JSONOutput {
-  /// Appends a query's result. If the query has an order, the result is an object in this order, even if the keys
-  /// are integers.
-  ///
-  /// - Parameter isOrdered: whether to write such an object without an order as well.
-  fileprivate mutating func append(_ query: Query, of node: Node, isOrdered: Bool = false) {
-    guard !query.isUnbounded || (node.isBranch && (isOrdered || query.order != .priority)) else {
-      return append(node)
+  /// Appends a state. Children are an object in their order, even if the keys are integers.
+  fileprivate mutating func append(_ state: ShownState, _ style: JSONStyle) {
+    let children: [(key: Key, node: Node)]
+    switch state {
+    case .value(let node): return append(node, style: style)
+    case .children(let all): children = all
     }
     var isFirst = true
-    for (key, child) in query.children(of: node) {
+    for (key, child) in children {
       append(UInt8(ascii: isFirst ? "{" : ","))
       append(key: key)
       append(UInt8(ascii: ":"))
-      append(child)
+      append(child, style: style)
       isFirst = false
     }
     append(isFirst ? "null" : "}")

@@ -11,14 +11,14 @@ extension LinePieces {
   /// - Parameter eventBytesMax: the most bytes of one event. A client that has an earlier version of a list gets a
   ///   larger state as the removal of all, and then one event for each child.
   package init(_ subscribed: Subscribed, eventBytesMax: Int) {
-    let number = subscribed.number
+    let (number, sequence) = (subscribed.number, subscribed.sequence)
     var head = LinePieces.Part.text { _ in }
     func setHead(lines: Int) {
       head = .text { output in
         ReplyLine.success(to: &output) {
           $0.object {
             $0.member("sub", number)
-            $0.member("seq", subscribed.sequence)
+            $0.member("seq", sequence)
             $0.member("initial", Int64(lines))
           }
         }
@@ -26,43 +26,37 @@ extension LinePieces {
     }
     let next: (Int) -> [Part]?
     switch subscribed.content {
-    case .state(let start, let listening, let isReplacement)
+    case .state(let state, let listening, let isReplacement)
     where listening.form == .child
-      && (!isReplacement || (subscribed.bytes.json > eventBytesMax && start.node.isBranch)):
-      let children = listening.query.children(of: start.node)
-      // The lines must not keep the start, whose root is a whole version of the tree.
-      let sequence = start.sequence
+      && (!isReplacement || (subscribed.bytes.json > eventBytesMax && state.isList)):
+      let count = state.children.count
       let first = isReplacement ? 1 : 0
-      setHead(lines: first + children.count)
+      setHead(lines: first + count)
       next = { line in
         if line < first {
           return [
             .text {
               LinePieces.begin(number, to: &$0)
-              EventLine.put(
-                .init(.root), sequence, isMore: !children.isEmpty, to: &$0
-              ) { $0.append("null") }
+              EventLine.put(.init(.root), sequence, isMore: count > 0, to: &$0) {
+                $0.append("null")
+              }
             }
           ]
         }
         let index = line - first
-        guard children.indices.contains(index) else { return nil }
-        let (key, node) = children[index]
-        let change = ChildChange(
-          kind: .added, key: key, node: node, previous: index > 0 ? children[index - 1].key : nil)
+        guard index < count else { return nil }
         return LinePieces.parts(
-          .child(change), sequence, listening, isMore: index + 1 < children.count, number)
+          .child(state.addition(index)), sequence, listening, isMore: index + 1 < count, number)
       }
-    case .state(let start, let listening, _):
+    case .state(let state, let listening, _):
       setHead(lines: 1)
-      let (node, sequence) = (start.node, start.sequence)
       next = { index in
         guard index == 0 else { return nil }
-        return LinePieces.parts(of: node, sequence, listening, number)
+        return LinePieces.parts(of: state, sequence, listening, number)
       }
     case .changes(let events, let listening):
       setHead(lines: events.count)
-      next = { LinePieces.parts(of: events, $0, subscribed.sequence, listening, number) }
+      next = { LinePieces.parts(of: events, $0, sequence, listening, number) }
     case .constant(let node, _):
       // Always small, and so never measured.
       setHead(lines: 0)
@@ -72,9 +66,11 @@ extension LinePieces {
   }
 
   /// Creates the lines about a commit for a subscription.
+  ///
+  /// - Parameter state: the state that the events show, if they are a new value.
   package init(
-    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
-    for number: Int64, bytes: ValueBytes
+    _ events: [ListenEvent], _ state: ShownState?, _ sequence: Int64, of listening: Listening,
+    in format: EventFormat, for number: Int64, bytes: ValueBytes
   ) {
     switch format {
     case .line: break
@@ -94,8 +90,12 @@ extension LinePieces {
       }
       return
     }
-    self.init(bytes: bytes, head: nil) {
-      LinePieces.parts(of: events, $0, sequence, listening, number)
+    if let state {
+      self.init(bytes: bytes, parts: LinePieces.parts(of: state, sequence, listening, number))
+    } else {
+      self.init(bytes: bytes, head: nil) {
+        LinePieces.parts(of: events, $0, sequence, listening, number)
+      }
     }
   }
 
@@ -121,20 +121,13 @@ extension LinePieces {
 
   /// Returns the parts of the line with the present state.
   private static func parts(
-    of node: Node, _ sequence: Int64, _ listening: Listening, _ number: Int64
+    of state: ShownState, _ sequence: Int64, _ listening: Listening, _ number: Int64
   ) -> [Part] {
-    let query = listening.query
-    switch listening.form {
-    case .value: return parts(.value(node), sequence, listening, isMore: false, number)
-    case .child:
-      // In the order of the query, because later events refer to it.
-      return parts(query.part(of: node, isOrdered: true)) {
-        begin(number, to: &$0)
-        EventLine.put(.init(.root), sequence, to: &$0, $1)
-      }
-    case .sync:
-      return parts(.node(query.value(of: node), .export)) {
-        begin(number, to: &$0)
+    parts(state.part(listening.form == .sync ? .export : .plain)) {
+      begin(number, to: &$0)
+      if listening.form == .value {
+        EventLine.value(sequence, to: &$0, $1)
+      } else {
         EventLine.put(.init(.root), sequence, to: &$0, $1)
       }
     }
@@ -159,10 +152,7 @@ extension LinePieces {
         EventLine.child(change, sequence, isMore: isMore, to: &$0, $1)
       }
     case .value(let node):
-      return parts(listening.query.part(of: node)) {
-        begin(number, to: &$0)
-        EventLine.value(sequence, to: &$0, $1)
-      }
+      return parts(of: listening.state(of: node), sequence, listening, number)
     case .put(let puts) where puts.count == 1:
       return parts(.node(puts[0].value, .export)) {
         begin(number, to: &$0)
@@ -195,15 +185,16 @@ extension LinePieces {
   }
 }
 
-extension Query {
-  /// Returns the query's result. If the query has an order, the result is an object in this order, even if the
-  /// keys are integers.
-  ///
-  /// - Parameter isOrdered: whether to return such an object without an order as well.
-  fileprivate func part(of node: Node, isOrdered: Bool = false) -> LinePieces.Part {
-    guard !isUnbounded || (node.isBranch && (isOrdered || order != .priority)) else {
-      return .node(node, .plain)
+extension ShownState {
+  fileprivate var isList: Bool {
+    if case .children = self { true } else { false }
+  }
+
+  /// Returns the state as a part of a line.
+  fileprivate func part(_ style: JSONStyle) -> LinePieces.Part {
+    switch self {
+    case .value(let node): .node(node, style)
+    case .children(let children): .members(children[...], style)
     }
-    return .members(children(of: node)[...], .plain)
   }
 }

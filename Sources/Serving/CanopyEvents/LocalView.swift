@@ -1,6 +1,5 @@
 package import CanopyEngine
 package import CanopyTree
-internal import CanopyWire
 internal import DequeModule
 
 /// The subscriptions on one loop with the same location, query and form.
@@ -8,10 +7,8 @@ package final class LocalView {
   package let listening: Listening
   /// Views are notified of a commit in the order of their numbers.
   package let number: Int
-  private let limits: Limits
-  /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
-  /// as that is done once for all subscriptions.
-  private let wholeBytesMax: Int
+  /// Encodes the events.
+  let encoder: EventEncoder
   /// Subscriptions that wait for the engine to begin.
   package var starting = 0
   private var subscriptions: [HubSubscription] = []
@@ -21,8 +18,7 @@ package final class LocalView {
   package init(_ listening: Listening, _ limits: Limits, number: Int) {
     self.listening = listening
     self.number = number
-    self.limits = limits
-    wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
+    encoder = EventEncoder(listening, limits)
   }
 
   package var count: Int { subscriptions.count }
@@ -60,64 +56,11 @@ package final class LocalView {
       Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine)
   }
 
-  /// The lines about a commit, made once for all loops.
-  enum Encoded: Sendable {
-    case lines(EventLines)
-    case large(bytes: ValueBytes)
-    case failed(WireError)
-
-    /// The bytes of the text.
-    var bytes: Int {
-      guard case .lines(let lines) = self else { return 0 }
-      return lines.byteCount(for: 1)
-    }
-  }
-
-  /// The text in one protocol. A notification keeps one value of each type, so each protocol has a type.
-  private struct Shared<Format>: Sendable {
-    let encoded: Encoded
-  }
-
-  private enum Line {}
-  private enum Stream {}
-  private enum Realtime {}
-
   /// Returns the text about a commit in a protocol. It is made once for all loops.
-  func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
-    let encoded =
-      switch format {
-      case .line: shared(notification, format, as: Shared<Line>.self)
-      case .stream: shared(notification, format, as: Shared<Stream>.self)
-      case .realtime: shared(notification, format, as: Shared<Realtime>.self)
-      }
+  func encoded(_ notification: Notification, in format: EventFormat) -> EventEncoder.Encoded {
+    let encoded = encoder.encoded(notification, in: format)
     // The events may wait for a client for long. They must not keep versions of the whole tree.
     notification.releaseChange()
     return encoded
-  }
-
-  private func shared<Format>(
-    _ notification: Notification, _ format: EventFormat, as type: Shared<Format>.Type
-  ) -> Encoded {
-    notification.shared {
-      type.init(encoded: encode(notification.events, notification.sequence, in: format))
-    } bytes: {
-      $0.encoded.bytes
-    }.encoded
-  }
-
-  private func encode(
-    _ events: [ListenEvent], _ sequence: Int64, in format: EventFormat
-  ) -> Encoded {
-    do throws(WireError) {
-      var budget = ByteBudget(wholeBytesMax)
-      if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
-        return .lines(
-          try EventLines(
-            events, sequence, of: listening, in: format, bytesMax: limits.replyBytesMax))
-      }
-      return .large(bytes: try EventLines.size(of: events, listening, limits: limits))
-    } catch {
-      return .failed(error)
-    }
   }
 }

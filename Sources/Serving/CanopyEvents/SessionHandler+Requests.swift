@@ -137,7 +137,7 @@ extension SessionHandler {
 
   /// Returns the root of the present tree; nil if events that led to it are to be sent before.
   private func takeRoot() -> Node? {
-    guard subscribers.isEmpty || hub.drain() else { return nil }
+    if !subscribers.isEmpty { return hub.takeSnapshot()?.root }
     defer { hub.inbox.release() }
     return hub.inbox.snapshot.root
   }

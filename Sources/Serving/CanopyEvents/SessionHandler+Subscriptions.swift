@@ -21,6 +21,43 @@ extension SessionHandler {
     if let context { advance(context) }
   }
 
+  /// Finds the content with which a subscription begins beside the event loop, and passes it to the session.
+  ///
+  /// - Parameter since: the last commit that the client knows; nil for none.
+  final func resume(
+    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ listening: Listening
+  ) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    let hash = clientProtocol?.knownHash(number)
+    let start = ResumptionStart(on: loop) { [self] in
+      guard let snapshot = hub.takeSnapshot() else { return nil }
+      session.restart(number, at: snapshot.sequence)
+      return ListenStart(listening, snapshot)
+    } wait: { [self] in
+      hub.afterEvents($0)
+    }
+    resumptions[number] = Task { [operations, turns = client.turns] in
+      let result = await operations.resumption(
+        of: listening, since: since, hash: hash, turns, in: start)
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.resumed(context, number, result)
+      }
+    }
+  }
+
+  private final func resumed(
+    _ context: ChannelHandlerContext, _ number: Int64, _ result: Result<Resumption, WireError>
+  ) {
+    resumptions[number] = nil
+    if clientProtocol?.beginsAfterEvents == true, !hub.drain() {
+      return waitForEvents { [self] _, _ in session.resumed(number, result) }
+    }
+    session.resumed(number, result)
+    advance(context)
+  }
+
   /// Ends a subscription at the hub.
   final func unlisten(_ number: Int64, _ code: WireError.Code?) {
     resumptions.removeValue(forKey: number)?.cancel()

@@ -65,7 +65,7 @@ open class SessionHandler {
     @exclusivity(unchecked)
   #endif
   package final var subscribers: [Int64: HubSubscription] = [:]
-  /// The tasks that find or measure the content with which a subscription begins, by number.
+  /// The tasks that find the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
   package final var expiry: Scheduled<Void>?
@@ -408,8 +408,8 @@ open class SessionHandler {
         }
       case .setReading(let isReading):
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
-      case .resume(let number, let since, let start):
-        clientProtocol?.resume(context, number, since: since, start)
+      case .resume(let number, let since, let listening):
+        resume(context, number, since: since, listening)
       case .unlisten(let number, let code): unlisten(number, code)
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)

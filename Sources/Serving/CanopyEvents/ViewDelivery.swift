@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
@@ -19,8 +20,9 @@ final class ViewDelivery {
   private enum Part {
     /// Events of successive commits.
     case lines(Lines)
-    /// The events of one commit, which are encoded for each subscription as it reads.
-    case large(Notification, bytes: ValueBytes)
+    /// The events of one commit, which are encoded for each subscription as it reads; with the state, if they are a new
+    /// value.
+    case large(Notification, bytes: ValueBytes, ShownState?)
     /// The end of the subscriptions.
     case end(WireError.Code)
   }
@@ -78,6 +80,8 @@ final class ViewDelivery {
   /// The subscription that gets the first part next.
   private var next = 0
   private var group = Group()
+  /// Whether `nextLongWork` has returned the work on the next events.
+  private var hasReturnedWork = false
 
   /// The bytes of events that are delivered together.
   private static let groupBytes = 64 * 1024
@@ -106,13 +110,28 @@ final class ViewDelivery {
     if let first = laterRuns.popLast() { run = first }
   }
 
+  /// Returns work on the next events that takes long, to be carried out beside the event loop before the next step; nil if
+  /// there is none, or this method has returned it already.
+  func nextLongWork() -> (@Sendable () -> Void)? {
+    guard !hasReturnedWork, let next = nextEncoded,
+      next.takesLong(
+        bytesMax: EventHub.comparedBytesMax, childrenMax: EventHub.comparedChildrenMax)
+        || view.encoder.takesLong(next)
+    else { return nil }
+    hasReturnedWork = true
+    return { [encoder = view.encoder, format = run.format] in
+      _ = next.events
+      encoder.prepare(next, in: format)
+    }
+  }
+
   /// Delivers everything at once.
   func finish() {
     while step() != nil {}
   }
 
   /// The notification whose events the next step encodes, or nil if the next step encodes none.
-  var nextEncoded: Notification? {
+  private var nextEncoded: Notification? {
     guard parts.isEmpty, run.subscriptions.contains(where: { !$0.hasEnded }) else { return nil }
     return run.notifications.first
   }
@@ -163,6 +182,7 @@ final class ViewDelivery {
   /// Encodes the next events of the run. Returns whether there may be more to do.
   private func encode() -> Bool {
     run.checks = nil
+    hasReturnedWork = false
     guard let notification = run.notifications.popFirst() else { return addGroup() }
     // If all subscriptions have ended, no events are computed.
     guard run.subscriptions.contains(where: { !$0.hasEnded }) else {
@@ -174,9 +194,9 @@ final class ViewDelivery {
     case .lines(let lines):
       group.append(lines, of: notification)
       if group.bytes >= ViewDelivery.groupBytes { addGroup() }
-    case .large(let bytes):
+    case .large(let bytes, let state):
       addGroup()
-      parts.append(.large(notification, bytes: bytes))
+      parts.append(.large(notification, bytes: bytes, state))
     case .failed(let error):
       addGroup()
       parts.append(.end(error.code))
@@ -206,12 +226,12 @@ final class ViewDelivery {
       guard subscriber.accepts(part.notifications, bytes: count, for: number) else { return 0 }
       part.send(to: subscriber, label)
       return count
-    case .large(let notification, let bytes):
+    case .large(let notification, let bytes, let state):
       guard subscriber.accepts([notification], bytes: bytes.json, for: number) else { return 0 }
       subscriber.send(
         events: LinePieces(
-          notification.events, notification.sequence, of: view.listening, in: format, for: label,
-          bytes: bytes))
+          notification.events, state, notification.sequence, of: view.listening, in: format,
+          for: label, bytes: bytes))
       return 0
     case .end(let code):
       subscriber.cancel(number, code)

@@ -35,7 +35,8 @@ final class EventStream {
   private var session: Session
   private(set) var phase = Phase.starting
   private var subscription: HubSubscription?
-  private var measurement: Task<Void, Never>?
+  /// The task that finds a large state.
+  private var resumption: Task<Void, Never>?
   private var expiry: Scheduled<Void>?
   private var keepAlive: Scheduled<Void>?
   private let keepAliveMilliseconds: Int64
@@ -83,9 +84,9 @@ final class EventStream {
         }
       case .send(.failure(let error)): fail(error)
       case .send(.subscribed(let subscribed)): start(subscribed)
-      case .resume(let number, _, let start): measure(number, start)
+      case .resume(let number, _, let listening): resume(number, listening)
       case .unlisten(_, let code):
-        measurement?.cancel()
+        resumption?.cancel()
         if let subscription { hub.end(subscription) }
         subscription = nil
         if code != nil { cancelled() }
@@ -133,21 +134,20 @@ final class EventStream {
     }
   }
 
-  /// Measures a large state beside the event loop.
-  private func measure(_ number: Int64, _ start: ListenStart) {
+  /// Finds a large state beside the event loop.
+  private func resume(_ number: Int64, _ listening: Listening) {
     let bound = NIOLoopBound(self, eventLoop: loop)
     let loop = loop
-    measurement = Task { [operations, connection] in
-      let result: Result<Resumption, WireError>
-      do {
-        result = .success(
-          try await operations.beside(connection.turns) {
-            Resumption(
-              events: nil, bytes: try EventLines.size(of: start, limits: operations.limits))
-          })
-      } catch {
-        result = .failure(operations.wireError(error))
-      }
+    let start = ResumptionStart(on: loop) { [self] in
+      guard let snapshot = hub.takeSnapshot() else { return nil }
+      session.restart(number, at: snapshot.sequence)
+      charge()
+      return ListenStart(listening, snapshot)
+    } wait: { [self] in
+      hub.afterEvents($0)
+    }
+    resumption = Task { [operations, connection] in
+      let result = await operations.resumption(of: listening, connection.turns, in: start)
       loop.execute {
         bound.value.session.resumed(number, result)
         bound.value.perform()
@@ -156,10 +156,9 @@ final class EventStream {
   }
 
   private func start(_ subscribed: Subscribed) {
-    guard case .state(let start, let listening, _) = subscribed.content, phase == .starting else {
+    guard case .state(.value(let node), _, _) = subscribed.content, phase == .starting else {
       return
     }
-    let node = listening.query.value(of: start.node)
     if subscribed.bytes.json > 0 {
       append(.pieces(StreamEvent.pieces(node, bytes: subscribed.bytes), areEvents: false))
     } else {
@@ -233,7 +232,7 @@ final class EventStream {
   private func cancelTimers() {
     expiry?.cancel()
     keepAlive?.cancel()
-    measurement?.cancel()
+    resumption?.cancel()
   }
 
   // MARK: Time

@@ -211,8 +211,9 @@ extension EventLines {
   /// - Throws: `WireError` when an event is larger than a line may be.
   fileprivate init(_ subscribed: Subscribed, bytesMax: Int) throws(WireError) {
     switch subscribed.content {
-    case .state(let start, let listening, let isReplacement):
-      try self.init(start: start, of: listening, isAgain: isReplacement, bytesMax: bytesMax)
+    case .state(let state, let listening, let isReplacement):
+      try self.init(
+        state, subscribed.sequence, of: listening, isAgain: isReplacement, bytesMax: bytesMax)
     case .changes(let events, let listening):
       try self.init(events, subscribed.sequence, of: listening, in: .line, bytesMax: bytesMax)
     case .constant(let node, let form):

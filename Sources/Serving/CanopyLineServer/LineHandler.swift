@@ -163,21 +163,9 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     }
   }
 
-  func resume(
-    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
-  ) {
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
-    resumptions[number] = Task { [operations, turns = client.turns] in
-      let changes = await operations.resumption(since, start, turns)
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.resumptions[number] = nil
-        handler.session.resumed(number, changes)
-        handler.advance(context)
-      }
-    }
-  }
+  func knownHash(_ number: Int64) -> String? { nil }
+
+  var beginsAfterEvents: Bool { false }
 
   func forget(_ number: Int64, _ code: WireError.Code?) {
     if let code { EventLines(cancel: code).append(to: &output.text, for: number) }

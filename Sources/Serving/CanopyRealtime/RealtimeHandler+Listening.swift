@@ -11,22 +11,6 @@ final class RealtimeListener {
   let body: ListenBody
   /// Whether the rules declare no index for the query, so that the client gets the whole location and filters itself.
   let isUnindexed: Bool
-  /// The measured value; nil if it is small.
-  var measured: Measured?
-
-  /// The bytes of a value, and whether the client has the value.
-  struct Measurement: Sendable {
-    var bytes: ValueBytes
-    var isKnown: Bool
-  }
-
-  /// A value that takes long to measure or to hash.
-  struct Measured {
-    /// Whether the client has the value that was hashed.
-    var isKnown: Bool
-    /// The root of the snapshot up to which the connection has got the events.
-    var root: Node
-  }
 
   init(_ body: ListenBody, isUnindexed: Bool) {
     self.body = body
@@ -103,59 +87,32 @@ extension RealtimeHandler {
   /// Bytes of JSON of a value that the event loop hashes.
   private static let hashedMax = 4_096
 
-  func receiveMeasured(
-    _ context: ChannelHandlerContext, _ number: Int64,
-    _ measured: Result<RealtimeListener.Measurement, WireError>
-  ) {
-    // The other listeners get their events up to a snapshot, and this one begins with that snapshot. So the client never
-    // gets a value that is older than one that it has got already.
-    resumptions[number] = nil
-    if hub.drain() {
-      receive(number, measured, in: hub.inbox.snapshot)
-      advance(context)
-    } else {
-      waitForEvents { [self] _, snapshot in receive(number, measured, in: snapshot) }
-    }
-  }
-
-  private func receive(
-    _ number: Int64, _ measured: Result<RealtimeListener.Measurement, WireError>,
-    in snapshot: Snapshot
-  ) {
-    if let listener = listeners[number], case .success(let found) = measured {
-      listener.measured = RealtimeListener.Measured(isKnown: found.isKnown, root: snapshot.root)
-    }
-    session.resumed(number, measured.map { Resumption(events: nil, bytes: $0.bytes) })
-  }
-
   /// Sends the first value of a listener, unless the client has it, and the answer to its request.
   func begin(_ subscribed: Subscribed, answering number: Int64) {
     guard let listener = listeners[subscribed.number],
-      case .state(let start, let listening, _) = subscribed.content
+      case .state(.value(let value), let listening, _) = subscribed.content
     else { return }
     var bytes = subscribed.bytes
-    var shown = start.shown
-    let isKnown: Bool
-    if let measured = listener.measured {
-      listener.measured = nil
-      let node = measured.root.at(listening.path)
-      let isSame = node.isIdentical(to: start.node)
-      isKnown = measured.isKnown && isSame
-      if !isSame {
-        shown = listening.query.value(of: node)
-        // Each event that was held makes the value larger by its own size at most.
-        for held in subscribed.events {
-          bytes +=
-            (try? EventLines.size(of: held.events, listening, limits: operations.limits))
-            ?? ValueBytes()
-        }
+    var shown = Tree(root: value)
+    var isKnown =
+      subscribed.isKnown
+      ?? listener.body.hash.map { value.hash.hasSameBytes(as: $0) } ?? false
+    // The other listeners have got these events, so they precede the value: the client never gets one that is older
+    // than another that it has got already.
+    for held in subscribed.events {
+      for case .put(let puts) in held.events {
+        isKnown = false
+        shown.apply(puts)
       }
-    } else {
-      isKnown = listener.body.hash.map { shown.hash.hasSameBytes(as: $0) } ?? false
+      // The value grows by the size of an event at most.
+      bytes +=
+        (try? EventLines.size(of: held.events, listening, limits: operations.limits))
+        ?? ValueBytes()
     }
     if !isKnown {
       append(
-        Assignment(.root, shown), at: listening.path, tag: listener.body.target.tag, bytes: bytes)
+        Assignment(.root, shown.root), at: listening.path, tag: listener.body.target.tag,
+        bytes: bytes)
     }
     append { output in
       ServerMessage.answer(number, .ok, to: &output) {
@@ -175,9 +132,4 @@ extension RealtimeHandler {
     finish(slot, Session.Completion(.null))
   }
 
-}
-
-extension ListenStart {
-  /// The value that the listener shows.
-  var shown: Node { listening.query.value(of: node) }
 }

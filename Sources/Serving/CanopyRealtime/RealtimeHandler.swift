@@ -244,31 +244,10 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     }
   }
 
-  /// Measures and hashes a value beside the event loop.
-  func resume(
-    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
-  ) {
-    guard let hash = listeners[number].map(\.body.hash) else { return }
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
-    resumptions[number] = Task { [operations, turns = client.turns] in
-      let measured: Result<RealtimeListener.Measurement, WireError>
-      do {
-        measured = .success(
-          try await operations.beside(turns) {
-            RealtimeListener.Measurement(
-              bytes: try EventLines.size(of: start, limits: operations.limits),
-              isKnown: hash.map { start.shown.hash.hasSameBytes(as: $0) } ?? false)
-          })
-      } catch {
-        measured = .failure(operations.wireError(error))
-      }
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.receiveMeasured(context, number, measured)
-      }
-    }
-  }
+  func knownHash(_ number: Int64) -> String? { listeners[number]?.body.hash }
+
+  /// The client shows one value of a location that several listeners have.
+  var beginsAfterEvents: Bool { true }
 
   func forget(_ number: Int64, _ code: WireError.Code?) {
     guard let listener = listeners.removeValue(forKey: number) else { return }

@@ -83,6 +83,35 @@ extension Operations {
     try await longWork.withTurn(of: group) { try await Operations.onWorker(body) }
   }
 
+  /// Runs `body` as `beside` does, with a version of the tree that is taken in the turn of the call. A call that waits must
+  /// not hold a version: each would keep another one in memory.
+  ///
+  /// - Parameters:
+  ///   - group: the connection and its network, which share their turns.
+  ///   - version: returns the present version; nil if the connection has events to send before. Then the call gives its
+  ///     turn back.
+  ///   - eventsSent: waits until these events are sent.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn; `WireError` if there are
+  ///   always more events.
+  public func beside<Version: Sendable, R: Sendable>(
+    _ group: TurnGroup?, in version: @Sendable () async -> Version?,
+    after eventsSent: @Sendable () async -> Void,
+    _ body: @escaping @Sendable (Version) throws -> R
+  ) async throws -> R {
+    for _ in 0..<Operations.versionTriesMax {
+      let result = try await longWork.withTurn(of: group) { () -> R? in
+        guard let version = await version() else { return nil }
+        return try await Operations.onWorker { try body(version) }
+      }
+      if let result { return result }
+      await eventsSent()
+    }
+    throw WireError.tooManyEvents
+  }
+
+  /// The number of times that work waits for the events before it. In most turns there are none.
+  public static let versionTriesMax = 64
+
   /// Decodes a text as `beside` runs its body. Texts below `hugeTextBytes` have turns of their own, whose cost is their
   /// length. So a post of a few kilobytes does not wait for a longer text of each other network, but only for those that
   /// have waited for most of their turn.

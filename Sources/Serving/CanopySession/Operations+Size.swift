@@ -6,8 +6,8 @@ extension Operations {
   /// Whether a write is larger than a bound: the values that it writes, and the present values that it replaces.
   ///
   /// A value that the caller may not read does not count, so the answer reveals nothing about it. The present values may
-  /// change before the write is made, so this is an estimate. The cost is O(bytesMax); more than
-  /// `Limits.wholeReplyBytesMax` is measured beside the caller's thread.
+  /// change before the write is made, so this is an estimate. The rules and the sizes may take long, so both are found
+  /// beside the caller's thread: O(bytesMax), and a read of each place for the rules, `sizedPlacesMax` places in each turn.
   ///
   /// - Parameters:
   ///   - bytesMax: the bound, in bytes of JSON.
@@ -17,20 +17,38 @@ extension Operations {
     _ bytesMax: Int, writing values: [Node], at places: [Location], as identity: Identity,
     turns: TurnGroup?
   ) async throws -> Bool {
+    var left = bytesMax
+    var values = values
+    var places = places.filter { !$0.isPriority }[...]
+    repeat {
+      let next = places.prefix(Operations.sizedPlacesMax)
+      places = places.dropFirst(next.count)
+      let rest = try await beside(turns) { [self, values, left] in
+        room(left, with: values, at: next, as: identity)
+      }
+      guard let rest else { return true }
+      (left, values) = (rest, [])
+    } while !places.isEmpty
+    return false
+  }
+
+  /// The places whose rules are evaluated in one turn.
+  static let sizedPlacesMax = 16
+
+  /// Returns the rest of a number of bytes after values, and the present values of places that the caller may read; nil if
+  /// those are more.
+  private func room(
+    _ bytes: Int, with values: [Node], at places: ArraySlice<Location>, as identity: Identity
+  ) -> Int? {
     let root = engine.root
-    var nodes = values
-    for place in places where !place.isPriority {
+    var left = bytes
+    guard values.allSatisfy({ $0.fits(budget: &left) }) else { return nil }
+    for place in places {
       do throws(WireError) { try checkRead(place.path, .all, in: root, as: identity) } catch {
         continue
       }
-      nodes.append(root.at(place.path))
+      guard root.at(place.path).fits(budget: &left) else { return nil }
     }
-    if Operations.fit(nodes, bytes: min(bytesMax, limits.wholeReplyBytesMax)) { return false }
-    return try await beside(turns) { [nodes] in !Operations.fit(nodes, bytes: bytesMax) }
-  }
-
-  private static func fit(_ nodes: [Node], bytes: Int) -> Bool {
-    var budget = bytes
-    return nodes.allSatisfy { $0.fits(budget: &budget) }
+    return left
   }
 }

@@ -13,9 +13,9 @@ extension Session {
     case send(Reply)
     /// Start or stop reading input.
     case setReading(Bool)
-    /// Find the changes since a commit, or measure the present state if the client knows no commit; and call
-    /// `resumed`.
-    case resume(subscription: Int64, since: Int64?, ListenStart)
+    /// Find the changes since a commit, or the present state if the client knows no commit: call `restart` with the
+    /// snapshot up to which they lead, and then `resumed`.
+    case resume(subscription: Int64, since: Int64?, Listening)
     /// Remove the listener of a subscription. With an error, send the client a `cancel` event as well.
     case unlisten(subscription: Int64, WireError.Code?)
     /// Authorize the subscriptions for another user, and call `reauthorized`.

@@ -3,7 +3,7 @@ internal import CanopyTree
 public import CanopyWire
 
 extension Session {
-  /// The bytes reserved for a resumption: a page of the journal, and the state that it leads to.
+  /// The bytes reserved for a resumption: a page of the journal, or the list of a state until its bytes are charged.
   static let resumptionBytes = 2 * 1024 * 1024
 
   /// Checks that the connection may change to another namespace: its subscriptions and its on-disconnect writes belong to
@@ -95,33 +95,41 @@ extension Session {
       }
       guard since != nil || isLarge(start) else {
         let content = SubscriptionContent.state(
-          start, listening, isReplacement: request.since != nil)
+          listening.state(of: start.node), listening, isReplacement: request.since != nil)
         activate(number, slot, start.sequence, content)
         return true
       }
       updateSubscription(number) {
-        $0.phase = .resuming(slot, start, Subscription.HeldEvents())
+        $0.phase = .resuming(slot, start.sequence, Subscription.HeldEvents())
       }
       charge(reserved: Session.resumptionBytes, heldEvents: 0)
-      append(.resume(subscription: number, since: since, start))
+      append(.resume(subscription: number, since: since, listening))
       return true
     }
   }
 
-  /// Receives the changes that a client has missed, and answers the request for its subscription.
-  ///
-  /// - Parameter changes: without events when the history is not there or too long, or the client knows no
-  ///   commit: the client gets the present state.
-  public mutating func resumed(_ number: Int64, _ changes: Result<Resumption, WireError>) {
-    guard let subscription = subscriptions[number],
-      case .resuming(let slot, let start, let held) = subscription.phase
+  /// Notes that the content of a subscription will be that of a later commit than the one with which it was registered.
+  /// All events up to that commit have come; they are dropped.
+  public mutating func restart(_ number: Int64, at sequence: Int64) {
+    var dropped = 0
+    updateSubscription(number) { subscription in
+      guard case .resuming(let slot, _, let held) = subscription.phase else { return }
+      dropped = held.bytes
+      subscription.phase = .resuming(slot, sequence, Subscription.HeldEvents())
+    }
+    charge(reserved: 0, heldEvents: -dropped)
+  }
+
+  /// Receives the content of a subscription, and answers the request for it.
+  public mutating func resumed(_ number: Int64, _ result: Result<Resumption, WireError>) {
+    guard let subscription = subscriptions[number], let listening = subscription.listening,
+      case .resuming(let slot, let sequence, let held) = subscription.phase
     else { return }
     charge(reserved: -Session.resumptionBytes, heldEvents: -held.bytes)
-    let listening = start.listening
     if let code = subscription.cancellation {
       return fail(number, slot, code == .permissionDenied ? .denied : .subscriptionTooLarge)
     }
-    switch changes {
+    switch result {
     case .success where held.isOverflowing:
       fail(
         number, slot,
@@ -129,26 +137,30 @@ extension Session {
           .overloaded, "more has happened than can be kept while the journal is read; listen again")
       )
     case .failure(let error): fail(number, slot, error)
-    case .success(let changes):
+    case .success(let resumption):
       let content =
-        changes.events.map { SubscriptionContent.changes($0, listening) }
-        ?? .state(start, listening, isReplacement: subscription.isReplacement)
-      activate(
-        number, slot, start.sequence, content, bytes: changes.bytes, held.notifications)
+        switch resumption.content {
+        case .changes(let events): SubscriptionContent.changes(events, listening)
+        case .state(let state):
+          SubscriptionContent.state(
+            state, listening, isReplacement: subscription.isReplacement)
+        }
+      activate(number, slot, sequence, content, resumption, held.notifications)
     }
   }
 
   private mutating func activate(
     _ number: Int64, _ slot: Slot, _ sequence: Int64, _ content: SubscriptionContent,
-    bytes: ValueBytes = ValueBytes(), _ events: [Notification] = []
+    _ resumption: Resumption? = nil, _ events: [Notification] = []
   ) {
     updateSubscription(number) { $0.phase = .active }
-    finish(
-      slot,
-      Completion(
-        .subscribed(
-          Subscribed(
-            number: number, sequence: sequence, content: content, bytes: bytes, events: events))))
+    var subscribed = Subscribed(
+      number: number, sequence: sequence, content: content, events: events)
+    if let resumption {
+      subscribed.bytes = resumption.bytes
+      subscribed.isKnown = resumption.isKnown
+    }
+    finish(slot, Completion(.subscribed(subscribed)))
   }
 
   private mutating func fail(_ number: Int64, _ slot: Slot, _ error: WireError) {

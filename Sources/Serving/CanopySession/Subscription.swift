@@ -6,9 +6,9 @@ struct Subscription {
   enum Phase {
     /// The engine has not registered the listener yet.
     case starting(Session.Slot, SubscriptionRequest)
-    /// The journal is being read for the changes that the client missed, or a large state is being measured.
-    /// Events wait.
-    case resuming(Session.Slot, ListenStart, HeldEvents)
+    /// The journal is being read for the changes that the client missed, or a large state is being measured. Events
+    /// after the commit with this number wait. No version of the tree is kept.
+    case resuming(Session.Slot, Int64, HeldEvents)
     /// Events are sent as they come.
     case active
   }
@@ -61,12 +61,12 @@ struct Subscription {
   ///   - bytesMax: the bytes that may be held.
   /// - Returns: by how many bytes the held events have grown or shrunk.
   mutating func hold(_ notifications: [Notification], bytes: Int, bytesMax: Int) -> Int {
-    guard case .resuming(let slot, let start, var held) = phase, !held.isOverflowing else {
+    guard case .resuming(let slot, let sequence, var held) = phase, !held.isOverflowing else {
       return 0
     }
     // Releases the other reference to the array, so that appending does not copy it.
     phase = .active
-    defer { phase = .resuming(slot, start, held) }
+    defer { phase = .resuming(slot, sequence, held) }
     guard held.bytes + bytes <= bytesMax else {
       let dropped = held.bytes
       held = HeldEvents(isOverflowing: true)

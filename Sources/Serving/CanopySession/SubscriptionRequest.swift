@@ -65,12 +65,44 @@ extension SubscriptionRequest {
   }
 }
 
+/// The state of a location that a subscription shows, ready to be encoded.
+///
+/// Finding it takes as long as it is large, so a large one is found beside the event loop.
+public enum ShownState: Sendable {
+  /// A value.
+  case value(Node)
+  /// The children in the order of the query.
+  case children([(key: Key, node: Node)])
+
+  /// The bytes of one child in the list.
+  public static let childBytes = MemoryLayout<(key: Key, node: Node)>.stride
+
+  /// The bytes of the list, without the children, which are those of the tree.
+  public var listBytes: Int {
+    guard case .children(let children) = self else { return 0 }
+    return children.count * ShownState.childBytes
+  }
+}
+
+extension Listening {
+  /// Returns the state that a subscription shows of its location.
+  ///
+  /// - Complexity: that of `Query.children(of:)`; O(1) for a whole value that has no order.
+  public func state(of node: Node) -> ShownState {
+    guard form != .sync else { return .value(query.value(of: node)) }
+    // Later events refer to the order of the children.
+    let isOrdered = node.isBranch && (form == .child || query.order != .priority)
+    guard !query.isUnbounded || isOrdered else { return .value(node) }
+    return .children(query.children(of: node))
+  }
+}
+
 /// The content with which a subscription begins.
 public enum SubscriptionContent: Sendable {
   /// The present state.
   ///
   /// - isReplacement: whether the client has an earlier version, which this replaces.
-  case state(ListenStart, Listening, isReplacement: Bool)
+  case state(ShownState, Listening, isReplacement: Bool)
   /// The changes since the commit that the client knows.
   case changes([ListenEvent], Listening)
   /// A value that never changes.
@@ -87,20 +119,43 @@ public struct Subscribed: Sendable {
   public var content: SubscriptionContent
   /// The bytes of the content if it is so large that it was measured; else zero.
   public var bytes = ValueBytes()
+  /// Whether the client has the content already; nil if that was not compared.
+  public var isKnown: Bool?
   /// The events that came meanwhile, to be sent after the content.
   public var events: [Notification] = []
 }
 
-/// The changes that a client missed.
+/// The content of a subscription that was found beside the event loop.
 public struct Resumption: Sendable {
-  /// The events; nil when the client gets the present state.
-  public var events: [ListenEvent]?
-  /// The bytes of the events, or else of the present state.
-  public var bytes: ValueBytes
+  /// The kinds of content.
+  public enum Content: Sendable {
+    /// The present state.
+    case state(ShownState)
+    /// The changes since the commit that the client knows.
+    case changes([ListenEvent])
+  }
 
-  /// Creates the changes.
-  public init(events: [ListenEvent]?, bytes: ValueBytes) {
-    self.events = events
+  /// The content.
+  public var content: Content
+  /// The bytes of the content.
+  public var bytes: ValueBytes
+  /// Whether the client has the content already; nil if that was not compared.
+  public var isKnown: Bool?
+
+  /// Creates a resumption with the changes that a client missed.
+  public init(changes: [ListenEvent], bytes: ValueBytes) {
+    content = .changes(changes)
     self.bytes = bytes
+  }
+
+  /// Creates a resumption with the present state.
+  ///
+  /// - Complexity: that of `Listening.state(of:)`.
+  public init(stateOf node: Node, _ listening: Listening, bytes: ValueBytes) {
+    let state = listening.state(of: node)
+    content = .state(state)
+    self.bytes = bytes
+    // The size of a part of the children includes their list, and that of a whole value does not.
+    if listening.query.isUnbounded { self.bytes.memory += state.listBytes }
   }
 }

@@ -96,6 +96,10 @@ extension WireError {
   static let noThread = WireError(
     .overloaded, "the server has no thread for this request; try again later")
 
+  /// The error of a request that must follow events of its connection, of which there are always more.
+  public static let tooManyEvents = WireError(
+    .overloaded, "the server is behind with the events of this connection; try again later")
+
   /// The error of a request whose data does not fit in the memory of the server now.
   public static let noMemory = WireError(
     .overloaded, "the server is short of memory for this request; try again later")

@@ -195,3 +195,10 @@ extension Listening {
     return Listening(path, try Query(order: order, lower: lower, limit: limit), form: form)
   }
 }
+
+extension Engine {
+  /// Returns the changes between a commit and the starting point of a listener.
+  public func changes(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
+    try await changes(since: since, to: start) { $0 }
+  }
+}

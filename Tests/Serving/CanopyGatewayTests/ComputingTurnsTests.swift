@@ -50,6 +50,22 @@ import Testing
     }
   }
 
+  @Test func `the size of a write is found beside, with the rules of a few places in each turn`()
+    async throws
+  {
+    try await withGateway { server in
+      let operations = server.parts.operations
+      for (count, turns) in [(0, 1), (1, 1), (16, 1), (17, 2), (33, 3)] {
+        let places = try (0..<count).map { Location(try Path("open/p\($0)")) }
+        let before = operations.longWork.turns
+        let exceeds = try await operations.exceeds(
+          1000, writing: [true], at: places, as: .anonymous, turns: nil)
+        #expect(!exceeds)
+        #expect(operations.longWork.turns - before == turns, "\(count)")
+      }
+    }
+  }
+
   @Test func `a body about accounts is decoded in a turn, and a long one beside`() async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -13,7 +13,9 @@ import Testing
   /// Listens to a place of which a commit replaces so many children, and then a commit writes one.
   ///
   /// - Returns: the numbers of the events that were received before and after the work beside the loop, and of such works.
-  private func events(replacing count: Int) async throws -> [Int] {
+  private func events(
+    replacing count: Int, _ form: Listening.Form = .child, limits: Limits = Limits()
+  ) async throws -> [Int] {
     let journal = FaultyJournal(InMemoryJournal())
     return try await withEngine(journal) { engine in
       var result = (before: 0, after: 0, works: 0)
@@ -21,7 +23,7 @@ import Testing
       let inbox = LoopInbox(engine, loop: loop)
       let works = Works()
       let hub = EventHub(
-        inbox, engine: engine, limits: Limits(), now: { .uptimeNanoseconds(1) },
+        inbox, engine: engine, limits: limits, now: { .uptimeNanoseconds(1) },
         later: { body in
           let bound = NIOLoopBound(body, eventLoop: loop)
           loop.execute { bound.value() }
@@ -38,17 +40,23 @@ import Testing
         await loop.run()
       }
       try await write(place, children(1))
-      try await setting.begin(1, Listening(place))
+      try await setting.begin(1, Listening(place, form: form))
       try await write(place, children(2))
       try await write(place.child("k0"), 3)
       result.before = try await setting.lines().count
       let isDrained = try await loop.executeInContext { hub.drain() }
       #expect(isDrained == (works.count == 0))
       result.works = works.count
-      works.run()
-      await loop.run()
+      while works.run() { await loop.run() }
       result.after = try await setting.lines().count
       #expect(try await setting.lines().last?.contains("k0") == true)
+      // A connection that has waited for another thread meanwhile.
+      let isCalled = try await loop.executeInContext {
+        var isCalled = false
+        hub.afterEvents { isCalled = true }
+        return isCalled
+      }
+      #expect(isCalled)
       await loop.shutdownGracefully()
       return [result.before, result.after, result.works]
     }
@@ -63,20 +71,35 @@ import Testing
     let many = EventHub.comparedChildrenMax / 2 + 1
     #expect(try await events(replacing: many) == [0, many + 1, 1])
   }
+
+  @Test
+  func
+    `the state of a large value is found beside the loop for each event, that of a small one is not`()
+    async throws
+  {
+    var limits = Limits()
+    limits.wholeReplyBytesMax = 1_000
+    #expect(try await events(replacing: 200, .value, limits: limits) == [2, 2, 0])
+    #expect(try await events(replacing: 2_000, .value, limits: limits) == [0, 2, 1])
+  }
 }
 
 /// Work for another thread, which the test carries out.
 private final class Works: Sendable {
-  private let bodies = Mutex<[@Sendable () -> Void]>([])
+  private let state = Mutex<(count: Int, next: (@Sendable () -> Void)?)>((0, nil))
 
-  var count: Int { bodies.withLock { $0.count } }
+  /// The number of works so far.
+  var count: Int { state.withLock { $0.count } }
 
   func add(_ body: @escaping @Sendable () -> Void) -> Bool {
-    bodies.withLock { $0.append(body) }
+    state.withLock { $0 = ($0.count + 1, body) }
     return true
   }
 
-  func run() {
-    for body in bodies.withLock({ $0 }) { body() }
+  /// Runs the next work. Returns whether there was one.
+  func run() -> Bool {
+    guard let body = state.withLock({ $0.next.take() }) else { return false }
+    body()
+    return true
   }
 }

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
@@ -189,7 +190,12 @@ final class ListenerOfOne: Subscriber, Flushable {
     send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
   }
 
-  func send(events lines: LinePieces) {}
+  func send(events lines: LinePieces) {
+    var pieces = lines
+    var output = JSONOutput(capacity: 1024)
+    while !pieces.isDone { pieces.write(to: &output, bytes: 1024) }
+    send(events: output.withBytes { ByteBuffer(bytes: $0) })
+  }
 
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 
@@ -213,7 +219,8 @@ final class CopyOfOne: Subscriber {
     take {
       guard case .success(let start) = result else { return problem = "it does not begin" }
       let lines = try EventLines(
-        start: start, of: start.listening, isAgain: true, bytesMax: .max)
+        start.listening.state(of: start.node), start.sequence, of: start.listening, isAgain: true,
+        bytesMax: .max)
       try replica.begin("+{\"sub\":1,\"seq\":\(start.sequence),\"initial\":\(lines.count)}")
       send(events: lines.bytes(for: 1))
     }

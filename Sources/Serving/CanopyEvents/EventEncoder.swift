@@ -1,0 +1,101 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+
+/// Encodes the events of a view. Safe to use from any thread.
+struct EventEncoder: Sendable {
+  private let listening: Listening
+  private let limits: Limits
+  /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
+  /// as that is done once for all subscriptions.
+  private let wholeBytesMax: Int
+
+  init(_ listening: Listening, _ limits: Limits) {
+    self.listening = listening
+    self.limits = limits
+    wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
+  }
+
+  /// The lines about a commit, made once for all loops.
+  enum Encoded: Sendable {
+    case lines(EventLines)
+    /// Events that are encoded for each subscription as it reads; with the state, if they are a new value.
+    case large(bytes: ValueBytes, ShownState?)
+    case failed(WireError)
+
+    /// The bytes of the text, or of the list of a state.
+    var bytes: Int {
+      switch self {
+      case .lines(let lines): lines.byteCount(for: 1)
+      case .large(_, let state): state?.listBytes ?? 0
+      case .failed: 0
+      }
+    }
+  }
+
+  /// The text in one protocol. A notification keeps one value of each type, so each protocol has a type.
+  private struct Shared<Format>: Sendable {
+    let encoded: Encoded
+  }
+
+  private enum Line {}
+  private enum Stream {}
+  private enum Realtime {}
+
+  /// Whether encoding the events of a commit takes long. A large value is measured and listed as a whole, however little of
+  /// it has changed.
+  ///
+  /// - Complexity: O(bytes that are encoded in one go).
+  func takesLong(_ notification: Notification) -> Bool {
+    listening.form == .value && !areEncodedAtOnce(notification.events)
+  }
+
+  /// Encodes the events of a commit if that takes long, so that `encoded` has the result.
+  func prepare(_ notification: Notification, in format: EventFormat) {
+    if takesLong(notification) { _ = encoded(notification, in: format) }
+  }
+
+  /// Returns the text about a commit in a protocol. It is made once for all loops.
+  func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
+    switch format {
+    case .line: shared(notification, format, as: Shared<Line>.self)
+    case .stream: shared(notification, format, as: Shared<Stream>.self)
+    case .realtime: shared(notification, format, as: Shared<Realtime>.self)
+    }
+  }
+
+  private func shared<Format>(
+    _ notification: Notification, _ format: EventFormat, as type: Shared<Format>.Type
+  ) -> Encoded {
+    notification.shared {
+      type.init(encoded: encode(notification.events, notification.sequence, in: format))
+    } bytes: {
+      $0.encoded.bytes
+    }.encoded
+  }
+
+  private func areEncodedAtOnce(_ events: [ListenEvent]) -> Bool {
+    var budget = ByteBudget(wholeBytesMax)
+    return events.allSatisfy { $0.fits(listening.query, budget: &budget) }
+  }
+
+  private func encode(
+    _ events: [ListenEvent], _ sequence: Int64, in format: EventFormat
+  ) -> Encoded {
+    do throws(WireError) {
+      if areEncodedAtOnce(events) {
+        return .lines(
+          try EventLines(
+            events, sequence, of: listening, in: format, bytesMax: limits.replyBytesMax))
+      }
+      var bytes = try EventLines.size(of: events, listening, limits: limits)
+      guard case .value(let node)? = events.first else { return .large(bytes: bytes, nil) }
+      let state = listening.state(of: node)
+      if listening.query.isUnbounded { bytes.memory += state.listBytes }
+      return .large(bytes: bytes, state)
+    } catch {
+      return .failed(error)
+    }
+  }
+}
