@@ -118,7 +118,8 @@ struct Batch {
     let keyTime = keyTime(of: time)
     let commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
-      completedDisconnectWrites: decision.completedDisconnectWrite.map { [$0] } ?? [],
+      completedDisconnectWrites: isPlanted(.disconnectWritesTwice)
+        ? [] : decision.completedDisconnectWrite.map { [$0] } ?? [],
       keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: views, over: before)
   }
@@ -160,7 +161,9 @@ struct Batch {
     assert(commit.sequence == sequence + 1, "commits are numbered without gaps")
     sequence = commit.sequence
     commits.append(commit)
-    if let write = commit.clientWrite { writer.clientWrites.note(write) }
+    if !isPlanted(.writeNotRemembered), let write = commit.clientWrite {
+      writer.clientWrites.note(write)
+    }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
       // Listeners may keep the change for long, and do not need the text.
       changes.append(

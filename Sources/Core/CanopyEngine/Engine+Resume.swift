@@ -24,6 +24,9 @@ extension Engine {
     let distance = start.sequence - since
     guard distance <= Limits.resumedCommitsMax else { return nil }
     return try await resumptions.withTurn(of: group) {
+      if isPlanted(.resumeOffByOne), distance > 1 {
+        return try await read(since: since + 1, to: start)
+      }
       if distance > Limits.resumedCommitsMin {
         let size = await Engine.beside { start.size(upTo: Limits.resumedSizeMax) }
         guard distance <= size / Limits.resumedBytesPerCommit else { return nil }
