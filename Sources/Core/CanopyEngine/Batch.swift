@@ -171,6 +171,19 @@ struct Batch {
     }
   }
 
+  /// Finds the views again that the commits concern. While the journal could not say whether it has the batch, listeners
+  /// may have begun with the tree before it.
+  ///
+  /// - Parameter before: the tree before the batch.
+  mutating func findViews(since before: Tree) {
+    var tree = before
+    changes = commits.map { commit in
+      let (views, root) = (writer.listeners.views(concernedBy: commit.assignments), tree.root)
+      tree.apply(commit.assignments)
+      return Change(commit: commit.withoutText, views: views, before: root, after: tree.root)
+    }
+  }
+
   /// Adds a commit that changes nothing but has a mark, and ends the batch.
   mutating func add(_ mark: CommitMark) throws {
     let proposal = try propose()

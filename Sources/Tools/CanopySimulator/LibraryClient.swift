@@ -146,7 +146,7 @@ private enum Canonical {
     case let text as String: return text
     case let number as Int: return "\(number)"
     case let number as Double: return "\(Int64(number))"
-    case nil: return "null"
+    case nil, is NSNull: return "null"
     default: return "?"
     }
   }

@@ -43,10 +43,15 @@ final class Network: Connector, @unchecked Sendable {
 
   /// Sends something to the other end of a connection.
   func send(_ arrival: SimulatedChannel.Arrival, from channel: SimulatedChannel) {
-    guard !channel.isSevered, let peer = channel.peer else { return }
+    guard !channel.isSevered else { return }
+    let peer = channel.peer
+    if peer == nil, case .bytes = arrival {
+      // The other end is closed and gone.
+      scheduler.after(nanoseconds: delay()) { channel.arrive(.reset) }
+    }
     let due = max(scheduler.now, partitionEnd) + delay()
     channel.lastArrival = max(channel.lastArrival, due)
-    scheduler.after(nanoseconds: channel.lastArrival - scheduler.now) { peer.arrive(arrival) }
+    scheduler.after(nanoseconds: channel.lastArrival - scheduler.now) { peer?.arrive(arrival) }
   }
 
   /// Ends the traffic for a time.
@@ -60,6 +65,11 @@ final class Network: Connector, @unchecked Sendable {
     for end in ends {
       scheduler.after(nanoseconds: scheduler.random(0...2_000_000_000)) { end.arrive(.reset) }
     }
+  }
+
+  /// The connections that the server still has, for a report.
+  var open: String {
+    serverEnds.filter(\.isActive).map { "\($0.name): \($0.state)" }.joined(separator: ", ")
   }
 
   /// Ends all connections of the server's process.

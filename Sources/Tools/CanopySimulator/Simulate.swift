@@ -30,6 +30,9 @@ struct Simulate: ParsableCommand {
   @Flag(help: "do not minimise a failing seed")
   var whole = false
 
+  @Flag(help: "go on after a failing seed, and do not minimise it")
+  var goOn = false
+
   func run() throws {
     var arguments = CommandLine.arguments.map { strdup($0) } + [nil]
     if !arguments.withUnsafeMutableBufferPointer({ simulation_prepare($0.baseAddress) }) {
@@ -47,6 +50,10 @@ struct Simulate: ParsableCommand {
       let outcome = try run.outcome(of: seed, without: omitted)
       if hashes { print("\(seed) \(outcome.hash)") }
       guard let finding = outcome.finding else { continue }
+      if goOn {
+        print("seed \(seed): \(finding)")
+        continue
+      }
       report(seed, finding, whole ? omitted : try run.minimised(seed, omitted, finding))
       throw ExitCode(1)
     }

@@ -98,6 +98,12 @@ final class SimulatedChannel: Channel, ChannelCore, NIOSynchronousChannelOptions
     return value
   }
 
+  /// The state for a report.
+  var state: String {
+    "\(inbound.count) to read, reads: \(reads), input ends: \(inputEnds), \(outbound.count) to send, "
+      + "\(unreadBytes) unread, the other end is \(peer.map { "\($0.isActive)" } ?? "gone")"
+  }
+
   // MARK: The beginning and the end
 
   /// Makes the channel active.
@@ -209,8 +215,13 @@ final class SimulatedChannel: Channel, ChannelCore, NIOSynchronousChannelOptions
   func arrive(_ arrival: Arrival) {
     guard !isSevered else { return }
     eventLoop.execute { [self] in
-      guard !hasClosed, !isSevered else { return }
+      guard !isSevered else { return }
+      // A socket that is closed answers everything that comes with a reset.
+      if hasClosed, case .bytes = arrival { return network.send(.reset, from: self) }
+      guard !hasClosed else { return }
       if case .end = arrival { inputEnds = true }
+      // A reset takes what was not read with it.
+      if case .reset = arrival { inbound = [] }
       inbound.append(arrival)
       pump()
     }

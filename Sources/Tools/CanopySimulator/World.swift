@@ -127,7 +127,7 @@ final class World: @unchecked Sendable {
         if number % 2 == 0 { raw[client].read(place("\(number % 3)")) }
       }
     case .listenAgain(let client): raw[client].listenAgain()
-    case .arm(let client): raw[client].arm(World.place.child("gone"), text)
+    case .arm(let client): raw[client].arm(place("gone/of-\(item.number)"), text)
     case .librarySet(let client, let key): library[client].write(place(key), text)
     case .libraryIncrement(let client, let counter):
       library[client].increment((try? Path("c/\(counter)")) ?? World.counters)
@@ -209,7 +209,7 @@ final class World: @unchecked Sendable {
       let armed = armedAreMade() ? "made" : "missing"
       history.fail(
         "a minute after the last connection the server has \(listeners) listeners and \(bytes) bytes of "
-          + "connections; the on-disconnect writes are \(armed)")
+          + "connections; the on-disconnect writes are \(armed); \(network.open)")
     }
     _ = armedAreMade()
   }
