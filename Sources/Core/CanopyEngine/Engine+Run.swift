@@ -107,7 +107,9 @@ extension Engine {
     writer.journalLog.noteUnstorable(batch.unstorable, at: time)
     do {
       if !batch.commits.isEmpty {
-        if isPlanted(.replyBeforeDurable) { for request in batch.requests { request.complete(nil) } }
+        if isPlanted(.replyBeforeDurable) {
+          for request in batch.requests { request.complete(nil) }
+        }
         if isPlanted(.eventBeforeDurable) { notify(batch.changes) }
         if isPlanted(.readBeforeDurable) { state.withLock { $0.current = batch.tree } }
         try await journal.append(batch.commits, after: after)
@@ -116,7 +118,8 @@ extension Engine {
       }
       if writer.lostRaces > 0 { await endRace(writer) }
       return publish(
-        batch, isComplete: isPlanted(.replyBeforeDurable) && !batch.commits.isEmpty, since: time, writer)
+        batch, isComplete: isPlanted(.replyBeforeDurable) && !batch.commits.isEmpty, since: time,
+        writer)
     } catch {
       await recover(from: error, batch, requests.entries, writer)
       return watch.now

@@ -87,20 +87,23 @@ final class History: @unchecked Sendable {
   /// Checks a value that was read.
   ///
   /// - Parameter known: the last commit that anybody had seen when the read began.
-  func check(read value: Node, at path: Path, since known: Int64, _ what: @autoclosure () -> String) {
+  func check(read value: Node, at path: Path, since known: Int64, _ what: @autoclosure () -> String)
+  {
     let range = known...max(known, last)
     guard known <= last, !range.contains(where: { root(after: $0)?.at(path) == value }) else {
       return
     }
-    fail("\(what()) has read \(value.shown), which \(path) has after no commit from \(known) to \(last)")
+    fail(
+      "\(what()) has read \(value.shown), which \(path) has after no commit from \(known) to \(last)"
+    )
   }
 
   /// Returns the commits that set a place to a text.
   func sequences(of text: String) -> [Int64] { texts[text] ?? [] }
 
   private func checkStars(_ commit: Commit) {
-    for copy in Seeds.copies where commit.assignments.contains(where: { $0.location.path.hasPrefix(copy) })
-    {
+    for copy in Seeds.copies
+    where commit.assignments.contains(where: { $0.location.path.hasPrefix(copy) }) {
       let post = root.at(copy)
       let stars = Int64(post.child(Seeds.stars).childCount)
       if post.child(Seeds.starCount).integerValue != stars {

@@ -92,7 +92,8 @@ final class LibraryClient: @unchecked Sendable {
   func increment(_ path: Path) {
     increments += 1
     outstanding += 1
-    database.reference(withPath: path.text).setValue(ServerValue.increment(NSNumber(value: 1))) { [self] error, _ in
+    database.reference(withPath: path.text).setValue(ServerValue.increment(NSNumber(value: 1))) {
+      [self] error, _ in
       ended("an increment", error)
     }
   }
@@ -106,7 +107,8 @@ final class LibraryClient: @unchecked Sendable {
     } andCompletionBlock: { [self] error, isCommitted, _ in
       outstanding -= 1
       if isCommitted { transactions += 1 }
-      Scheduler.shared.note("\(name): a transaction has ended: \(isCommitted) \(error.map { "\($0)" } ?? "")")
+      Scheduler.shared.note(
+        "\(name): a transaction has ended: \(isCommitted) \(error.map { "\($0)" } ?? "")")
     }
   }
 
@@ -122,7 +124,9 @@ final class LibraryClient: @unchecked Sendable {
         history.fail("\(name)'s write of \(text) was made \(made.count) times")
         continue
       }
-      if sequence < last { history.fail("\(name)'s write of \(text) was made before an earlier one") }
+      if sequence < last {
+        history.fail("\(name)'s write of \(text) was made before an earlier one")
+      }
       last = sequence
     }
     for (place, texts) in sights.sorted(by: { $0.key < $1.key }) {

@@ -78,7 +78,8 @@ struct LineReplica {
     guard let sequence, let root = history.root(after: sequence) else { return }
     if root.at(path) != tree.root {
       history.fail(
-        "the copy of \(path) has \(tree.root.shown) after commit \(sequence) and not \(root.at(path).shown)")
+        "the copy of \(path) has \(tree.root.shown) after commit \(sequence) and not \(root.at(path).shown)"
+      )
     }
   }
 
@@ -89,7 +90,8 @@ struct LineReplica {
     else { return }
     if known.at(path) != root.at(path) {
       history.fail(
-        "the reply to commit \(reply) came before its events for \(path), which has those up to \(sequence)")
+        "the reply to commit \(reply) came before its events for \(path), which has those up to \(sequence)"
+      )
     }
   }
 }

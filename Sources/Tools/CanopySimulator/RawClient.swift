@@ -16,6 +16,7 @@ final class RawClient: @unchecked Sendable {
     let text: String
     /// The last commit that anybody had seen when the write was sent first; nil before.
     var known: Int64?
+    var sendings = 0
   }
 
   /// A request that was sent on the present connection.
@@ -58,7 +59,8 @@ final class RawClient: @unchecked Sendable {
   /// The state for a report.
   var state: String {
     let copies = replicas.map { "\($0.path) at \($0.sequence ?? -1), current: \($0.isCurrent)" }
-    return "\(name): \(writes.count) writes, \(sent.count) sent, connected: \(channel != nil), \(copies)"
+    return
+      "\(name): \(writes.count) writes, \(sent.count) sent, connected: \(channel != nil), \(copies)"
   }
 
   // MARK: The connection
@@ -148,7 +150,8 @@ final class RawClient: @unchecked Sendable {
 
   /// Ends a subscription, and begins it again.
   func listenAgain() {
-    guard let index = replicas.indices.randomElement(using: &choice), let number = replicas[index].number
+    guard let index = replicas.indices.randomElement(using: &choice),
+      let number = replicas[index].number
     else { return }
     replicas[index].disconnect()
     send(.unlisten, "UNLISTEN \(number)")
@@ -162,6 +165,7 @@ final class RawClient: @unchecked Sendable {
       channel != nil
     else { return }
     if writes[index].known == nil { writes[index].known = history.seen }
+    writes[index].sendings += 1
     send(.write(number), "ONCE \(name) \(number) \(first.number - 1) \(writes[index].text)")
   }
 
@@ -181,7 +185,9 @@ final class RawClient: @unchecked Sendable {
     _ = buffer.withUnsafeReadableBytes { bytes in
       decoder.feed(bytes) { line in
         Scheduler.shared.note("\(name) < \(String(decoding: line.prefix(200), as: UTF8.self))")
-        do { take(try ServerLine(line)) } catch { history.fail("\(name) cannot read a line: \(error)") }
+        do { take(try ServerLine(line)) } catch {
+          history.fail("\(name) cannot read a line: \(error)")
+        }
         return true
       }
     }
@@ -191,7 +197,9 @@ final class RawClient: @unchecked Sendable {
     switch line {
     case .event(let event):
       // An event of a subscription that has just ended belongs to none.
-      guard let index = replicas.firstIndex(where: { $0.number == event.subscription }) else { return }
+      guard let index = replicas.firstIndex(where: { $0.number == event.subscription }) else {
+        return
+      }
       replicas[index].take(event)
     case .success(let json): answer(.success(json))
     case .failure(let error): answer(.failure(error))
@@ -217,7 +225,8 @@ final class RawClient: @unchecked Sendable {
         guard let below = path.relative(to: replica.path) else { continue }
         if replica.root.at(below) != value {
           history.fail(
-            "\(name) has read \(value.shown) at \(path), and the events before have \(replica.root.at(below).shown)")
+            "\(name) has read \(value.shown) at \(path), and the events before have \(replica.root.at(below).shown)"
+          )
         }
       }
     case .listen(let index):
@@ -246,13 +255,21 @@ final class RawClient: @unchecked Sendable {
       let made = history.sequence(of: name, number)
       if made != sequence {
         history.fail(
-          "\(name)'s write \(number) was acknowledged as commit \(sequence); it is \(made.map { "\($0)" } ?? "none")")
+          "\(name)'s write \(number) was acknowledged as commit \(sequence); it is \(made.map { "\($0)" } ?? "none")"
+        )
       }
       if let known = write.known, sequence <= known {
-        history.fail("\(name)'s write \(number) is commit \(sequence), and was sent after commit \(known) was seen")
+        history.fail(
+          "\(name)'s write \(number) is commit \(sequence), and was sent after commit \(known) was seen"
+        )
       }
       for replica in replicas { replica.check(reply: sequence) }
     case .failure(let error) where [.unavailable, .overloaded].contains(error.code):
+      if error.sentence.contains("was not made"), writes[index].sendings == 1,
+        let made = history.sequence(of: name, number)
+      {
+        history.fail("\(name)'s write \(number) was said not to be made; it is commit \(made)")
+      }
       // The write may have been made or not. It is sent again with its number.
       let generation = generation
       Scheduler.shared.after(milliseconds: Scheduler.shared.random(50...500)) { [self] in

@@ -12,7 +12,7 @@ import DequeModule
 final class Lane: @unchecked Sendable {
   let name: String
   let number: Int
-  /// How often its work is chosen, compared with that of other lanes.
+  /// The share of its work in that of all lanes that have work.
   let weight: Int
   fileprivate var work: Deque<() -> Void> = []
 

@@ -61,7 +61,8 @@ final class Server: @unchecked Sendable {
     var settings = AccountSettings()
     settings.hashParameters = .cheapest
     let environment = AccountEnvironment(
-      now: now, random: { count in (0..<count).map { _ in UInt8(Scheduler.shared.random(below: 256)) } })
+      now: now,
+      random: { count in (0..<count).map { _ in UInt8(Scheduler.shared.random(below: 256)) } })
     let accounts = AccountService(
       store: store, hasher: PasswordHasher(function: LineHash(), concurrentMax: 2),
       settings: settings, environment: environment)

@@ -74,7 +74,9 @@ struct Simulate: ParsableCommand {
     print("seed \(seed): \(finding)")
     var plan = Plan(seed: seed)
     plan.remove(omitted)
-    for item in plan.items { print("  \(item.milliseconds) ms, action \(item.number): \(item.action)") }
+    for item in plan.items {
+      print("  \(item.milliseconds) ms, action \(item.number): \(item.action)")
+    }
     let option = omitted.isEmpty ? "" : " --without \(Simulate.text(omitted))"
     let planted = plant.map { " --plant \($0)" } ?? ""
     print("replay: Scripts/simulate 1 --first \(seed)\(option)\(planted) --log")
@@ -86,7 +88,8 @@ struct Simulate: ParsableCommand {
       let defects = PlantedDefect.allCases.filter { name == "all" || $0.rawValue == name }
       guard !defects.isEmpty else {
         throw ValidationError(
-          "--plant has one of: all, \(PlantedDefect.allCases.map(\.rawValue).joined(separator: ", "))")
+          "--plant has one of: all, \(PlantedDefect.allCases.map(\.rawValue).joined(separator: ", "))"
+        )
       }
       guard let omitted = Simulate.numbers(without) else { return }
       if log, let defect = defects.first {
@@ -106,7 +109,8 @@ struct Simulate: ParsableCommand {
         }
         isComplete = isComplete && found != nil
         print(
-          "| `\(defect.rawValue)` | \(found.map { "\($0.seed)" } ?? "none") | \(found?.finding.prefix(160) ?? "") |")
+          "| `\(defect.rawValue)` | \(found.map { "\($0.seed)" } ?? "none") | \(found?.finding.prefix(160) ?? "") |"
+        )
       }
       if !isComplete { throw ExitCode(1) }
     #else
@@ -114,12 +118,14 @@ struct Simulate: ParsableCommand {
     #endif
   }
 
-  /// Returns numbers from a text of numbers and ranges; nil if it is none.
+  /// Returns numbers from a text of numbers and ranges; nil if the text is invalid.
   static func numbers(_ text: String) -> Set<Int>? {
     var numbers: Set<Int> = []
     for part in text.split(separator: ",") {
       let ends = part.split(separator: "-").map { Int($0) }
-      guard let low = ends.first ?? nil, let high = ends.last ?? nil, low <= high else { return nil }
+      guard let low = ends.first ?? nil, let high = ends.last ?? nil, low <= high else {
+        return nil
+      }
       numbers.formUnion(low...high)
     }
     return numbers

@@ -8,7 +8,9 @@ import NIOCore
 /// Call its methods on its loop, besides `sever` and `arrive`.
 ///
 /// `@unchecked Sendable`: the simulation has one thread.
-final class SimulatedChannel: Channel, ChannelCore, NIOSynchronousChannelOptions, @unchecked Sendable {
+final class SimulatedChannel: Channel, ChannelCore, NIOSynchronousChannelOptions,
+  @unchecked Sendable
+{
   /// Something that the other end has sent.
   enum Arrival {
     case bytes(ByteBuffer)
@@ -220,7 +222,7 @@ final class SimulatedChannel: Channel, ChannelCore, NIOSynchronousChannelOptions
       if hasClosed, case .bytes = arrival { return network.send(.reset, from: self) }
       guard !hasClosed else { return }
       if case .end = arrival { inputEnds = true }
-      // A reset takes what was not read with it.
+      // A reset drops the bytes that were not read.
       if case .reset = arrival { inbound = [] }
       inbound.append(arrival)
       pump()

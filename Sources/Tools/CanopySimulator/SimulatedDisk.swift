@@ -5,7 +5,7 @@ import CanopyTree
 /// The disk of the server, which outlives its processes.
 ///
 /// An operation takes time. At its end everything that it wrote is durable. If the process dies before, the operation is
-/// lost as a whole, or kept as a whole although nobody has an answer.
+/// lost as a whole, or kept as a whole although its caller gets no answer.
 ///
 /// `@unchecked Sendable`: the simulation has one thread.
 final class SimulatedDisk: @unchecked Sendable {

@@ -184,7 +184,9 @@ final class World: @unchecked Sendable {
     guard history.finding == nil else { return }
     for client in library { client.checkAll() }
     let root = history.root.at(World.counters)
-    let sum = ["x", "y"].reduce(Int64(0)) { $0 + (root.child($1 == "x" ? "x" : "y").integerValue ?? 0) }
+    let sum = ["x", "y"].reduce(Int64(0)) {
+      $0 + (root.child($1 == "x" ? "x" : "y").integerValue ?? 0)
+    }
     let wanted = library.reduce(increments) { $0 + $1.increments }
     if sum != wanted { history.fail("\(wanted) increments have the sum \(sum)") }
     let transactions = library.reduce(Int64(0)) { $0 + $1.transactions }

@@ -9,7 +9,8 @@ import Testing
     #expect(run.status == 0, "\(run.output)")
   }
 
-  @Test func `the same seed gives the same log, byte by byte, and another seed another one`() throws {
+  @Test func `the same seed gives the same log, byte by byte, and another seed another one`() throws
+  {
     let first = try Simulator("1", "--first", "7", "--log")
     let second = try Simulator("1", "--first", "7", "--log")
     let other = try Simulator("1", "--first", "8", "--log")
