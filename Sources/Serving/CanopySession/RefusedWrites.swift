@@ -4,21 +4,29 @@ internal import CanopyTree
 internal import CanopyWire
 internal import Synchronization
 
-/// The first refused write of each client of `ONCE`, so that later writes of the client do not overtake it.
+/// The refused writes of each client of `ONCE`, so that later writes of the client do not overtake them.
 ///
 /// A client that has sent several writes ahead sends all of them again in their order. Without this, a later one could
 /// be made first, and the earlier one, made after it, would replace its value.
 ///
-/// Complexity: O(1).
+/// Complexity: O(`numbersMax`).
 struct RefusedWrites: Sendable {
+  private struct Client {
+    /// The numbers of the writes, ascending.
+    var numbers: [Int64] = []
+    /// The time of the first refusal.
+    let at: Int64
+  }
+
   /// The number of clients that are remembered.
   static let clientsMax = 10_000
+  /// The number of writes of a client that are remembered: the first ones.
+  static let numbersMax = 64
   /// The time for which a client has to send a refused write again before later ones, in milliseconds. After it, the client
   /// has probably given the write up.
   static let orderMax: Int64 = 60_000
 
-  private var clients = RecencyTable<ByteString, (number: Int64, at: Int64)>(
-    capacity: RefusedWrites.clientsMax)
+  private var clients = RecencyTable<ByteString, Client>(capacity: RefusedWrites.clientsMax)
 
   /// The number of clients.
   var count: Int { clients.count }
@@ -27,22 +35,39 @@ struct RefusedWrites: Sendable {
   ///
   /// - Parameter now: the time in milliseconds since 1970.
   mutating func note(_ origin: WriteOrigin, now: Int64) {
-    if blocks(origin, now: now, itself: true) { return }
-    clients.set((origin.number, now), for: origin.rememberedName)
+    var client = present(origin, now) ?? Client(at: now)
+    guard !client.numbers.contains(origin.number) else { return }
+    client.numbers.append(origin.number)
+    client.numbers.sort()
+    client.numbers = Array(client.numbers.prefix(RefusedWrites.numbersMax))
+    clients.set(client, for: origin.rememberedName)
   }
 
   /// Whether a refused write has yet to come again before a write.
-  ///
-  /// - Parameter itself: whether that write may be the same.
-  mutating func blocks(_ origin: WriteOrigin, now: Int64, itself: Bool = false) -> Bool {
-    guard let earlier = clients[origin.rememberedName] else { return false }
-    let (age, overflow) = now.subtractingReportingOverflow(earlier.at)
-    return origin.number > (itself ? earlier.number - 1 : earlier.number)
-      && origin.seen < earlier.number && !overflow && age < RefusedWrites.orderMax
+  func blocks(_ origin: WriteOrigin, now: Int64) -> Bool {
+    guard let first = present(origin, now)?.numbers.first else { return false }
+    return first < origin.number
   }
 
-  /// Notes that a write has come. Forgets its refusal, or one that no longer counts.
-  mutating func forget(_ origin: WriteOrigin) { clients.remove(origin.rememberedName) }
+  /// Notes that a write has come in its order. Forgets its refusal, and those of earlier writes.
+  mutating func forget(_ origin: WriteOrigin, now: Int64) {
+    guard clients[origin.rememberedName] != nil else { return }
+    var client = present(origin, now) ?? Client(at: now)
+    client.numbers.removeAll { $0 <= origin.number }
+    if client.numbers.isEmpty {
+      clients.remove(origin.rememberedName)
+    } else {
+      clients.set(client, for: origin.rememberedName)
+    }
+  }
+
+  /// Returns the writes that the client of a write has not given up; nil if there are none.
+  private func present(_ origin: WriteOrigin, _ now: Int64) -> Client? {
+    guard var client = clients[origin.rememberedName] else { return nil }
+    let (age, overflow) = now.subtractingReportingOverflow(client.at)
+    client.numbers.removeAll { $0 <= origin.seen }
+    return overflow || age >= RefusedWrites.orderMax || client.numbers.isEmpty ? nil : client
+  }
 }
 
 /// The writes that the engine has refused for a reason that passes, such as a failure of the journal. Later writes of
@@ -57,27 +82,31 @@ final class FailedWrites: Sendable {
   /// - Throws: `WireError` if it does.
   func check(_ origin: WriteOrigin?, now: Int64) throws(WireError) {
     guard let origin, count.load(ordering: .relaxed) > 0 else { return }
-    if state.withLock({ $0.blocks(origin, now: now) }) { throw .earlierFailed }
+    let isBlocked = change { refused in
+      let isBlocked = refused.blocks(origin, now: now)
+      if isBlocked { refused.note(origin, now: now) } else { refused.forget(origin, now: now) }
+      return isBlocked
+    }
+    if isBlocked { throw .earlierFailed }
   }
 
-  /// Notes the outcome of a write.
-  ///
-  /// - Parameter error: nil if it is made.
-  func note(_ origin: WriteOrigin?, _ error: (any Error)?, now: Int64) {
-    guard let origin else { return }
+  /// Notes the failure of a write.
+  func note(_ origin: WriteOrigin, _ error: any Error, now: Int64) {
     switch error {
-    case EngineError.journalFailed?, EngineError.outcomeUnknown?, EngineError.overloaded?:
+    case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded:
       change { $0.note(origin, now: now) }
-    default:
+    case is RepeatedWrite:
       guard count.load(ordering: .relaxed) > 0 else { return }
-      change { if !$0.blocks(origin, now: now) { $0.forget(origin) } }
+      change { $0.forget(origin, now: now) }
+    default: break
     }
   }
 
-  private func change(_ body: (inout RefusedWrites) -> Void) {
+  @discardableResult
+  private func change<R: Sendable>(_ body: (inout RefusedWrites) -> R) -> R {
     state.withLock { state in
-      body(&state)
-      count.store(state.count, ordering: .relaxed)
+      defer { count.store(state.count, ordering: .relaxed) }
+      return body(&state)
     }
   }
 }
@@ -85,11 +114,8 @@ final class FailedWrites: Sendable {
 extension Operations {
   /// Notes the outcome of a write that its client may send again.
   func note<Result>(_ origin: WriteOrigin?, _ outcome: Swift.Result<Committed<Result>, any Error>) {
-    guard origin != nil else { return }
-    switch outcome {
-    case .success: failedWrites.note(origin, nil, now: now())
-    case .failure(let error): failedWrites.note(origin, error, now: now())
-    }
+    guard let origin, case .failure(let error) = outcome else { return }
+    failedWrites.note(origin, error, now: now())
   }
 }
 

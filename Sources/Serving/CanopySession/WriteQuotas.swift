@@ -148,7 +148,7 @@ public final class WriteQuotas: Sendable {
   private func isInOrder(_ origin: WriteOrigin, now: Int64, _ state: inout State) -> Bool {
     defer { refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed) }
     if state.refusedWrites.blocks(origin, now: now) { return false }
-    state.refusedWrites.forget(origin)
+    state.refusedWrites.forget(origin, now: now)
     return true
   }
 }

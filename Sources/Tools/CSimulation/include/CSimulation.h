@@ -20,9 +20,8 @@ typedef struct {
   void (*thread)(void *thread);
 } SimulationScheduler;
 
-// Makes addresses and the hashes of Swift equal in all runs, which begins the program again. Returns false if the system
-// does not allow it for addresses.
-bool simulation_prepare(char *const *arguments);
+// Makes the hashes of Swift equal in all runs, which begins the program again.
+void simulation_prepare(char *const *arguments);
 // Takes over the process. There must be no other threads.
 void simulation_begin(SimulationScheduler scheduler, uint64_t seed);
 // Sets all clocks of the process, in nanoseconds.
