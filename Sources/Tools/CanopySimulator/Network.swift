@@ -72,6 +72,12 @@ final class Network: Connector, @unchecked Sendable {
     serverEnds.filter(\.isActive).map { "\($0.name): \($0.state)" }.joined(separator: ", ")
   }
 
+  /// Breaks one of the open connections.
+  func breakAny(_ number: Int) {
+    let open = serverEnds.filter(\.isActive)
+    if !open.isEmpty { breakConnection(open[number % open.count]) }
+  }
+
   /// Ends all connections of the server's process.
   func endServer() {
     accept = nil

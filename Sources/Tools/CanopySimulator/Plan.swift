@@ -19,10 +19,14 @@ struct Plan {
     case libraryIncrement(Int, String)
     case transact(Int)
     case offline(Int, milliseconds: Int64)
+    /// Writes, and the end of the connection soon after them.
+    case libraryBurst(Int, milliseconds: Int64)
     // Within the server.
     case star(user: Int, post: Int)
     // Faults.
     case breakConnection(Int)
+    /// Breaks any connection.
+    case breakAny(Int)
     case partition(milliseconds: Int64)
     case crash(milliseconds: Int64, keeps: Bool)
     case failAppend(SimulatedDisk.Fault, unresolvable: Int)
@@ -76,7 +80,9 @@ struct Plan {
     guard libraryClients == 0 || !random.oneIn(3) else {
       let client = Int.random(in: 0..<libraryClients, using: &random)
       switch Int.random(in: 0..<10, using: &random) {
-      case 0...5: return .librarySet(client, key)
+      case 0...3: return .librarySet(client, key)
+      case 4...5:
+        return .libraryBurst(client, milliseconds: random.oneIn(2) ? 5 : 300)
       case 6: return .libraryIncrement(client, counter)
       case 7...8: return .transact(client)
       default:
@@ -104,7 +110,8 @@ struct Plan {
     guard kinds[kind] else { return nil }
     let milliseconds = Int64.random(in: 10...1_500, using: &random)
     switch kind {
-    case 0, 1: return .breakConnection(Int.random(in: 0..<rawClients, using: &random))
+    case 0: return .breakAny(Int.random(in: 0..<8, using: &random))
+    case 1: return .breakConnection(Int.random(in: 0..<rawClients, using: &random))
     case 2: return .partition(milliseconds: milliseconds)
     case 3: return .crash(milliseconds: milliseconds, keeps: random.oneIn(2))
     case 4:

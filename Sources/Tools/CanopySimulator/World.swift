@@ -38,7 +38,7 @@ final class World: @unchecked Sendable {
       RawClient(number, network, history, paths: number == 0 ? paths : [paths[number % 2]])
     }
     library = try (0..<plan.libraryClients).map {
-      try LibraryClient($0, network, history, paths: paths)
+      try LibraryClient($0, network, history, paths: $0 % 2 == 0 ? paths.reversed() : paths)
     }
   }
 
@@ -135,8 +135,17 @@ final class World: @unchecked Sendable {
     case .offline(let client, let milliseconds):
       library[client].goOffline()
       scheduler.after(milliseconds: milliseconds) { [self] in library[client].goOnline() }
+    case .libraryBurst(let client, let milliseconds):
+      for key in ["a", "b", "c"] { library[client].write(place(key), "\(text)-\(key)") }
+      scheduler.after(nanoseconds: scheduler.random(0...milliseconds * 1_000_000)) { [self] in
+        library[client].goOffline()
+        scheduler.after(milliseconds: scheduler.random(0...50)) { [self] in
+          library[client].goOnline()
+        }
+      }
     case .star(let user, let post): star(user, post)
     case .breakConnection(let client): raw[client].breakConnection()
+    case .breakAny(let number): network.breakAny(number)
     case .partition(let milliseconds): network.partition(milliseconds: milliseconds)
     case .crash(let milliseconds, let keeps): crash(milliseconds: milliseconds, keeps: keeps)
     case .failAppend(let fault, let unresolvable):
