@@ -243,6 +243,7 @@ let package = Package(
     .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
     // For tests only.
     .target(name: "CFaultyDisk", dependencies: [sqlite], path: "Sources/Tools/CFaultyDisk"),
+    .target(name: "CSimulation", path: "Sources/Tools/CSimulation"),
     .target(
       name: "CanopyTesting",
       dependencies: [
@@ -265,6 +266,15 @@ let package = Package(
         "CanopyClient", "CanopyTree", argumentParser, logging, nioCore, nioPosix,
       ],
       path: "Sources/Tools/CanopyClientBench", swiftSettings: settings),
+
+    .executableTarget(
+      name: "CanopySimulator",
+      dependencies: [
+        "CSimulation", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyAccounts", "CanopySocial",
+        "CanopySession", "CanopyLineServer", "CanopyClient", "CanopyTesting", argumentParser,
+        deque, logging, nioCore,
+      ],
+      path: "Sources/Tools/CanopySimulator", swiftSettings: settings),
 
     // Tests, in the same order.
     .testTarget(
@@ -392,6 +402,9 @@ let package = Package(
     .testTarget(
       name: "CanopyRepositoryTests", dependencies: ["canopy", "CanopyTesting"],
       path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopySimulatorTests", dependencies: ["CanopySimulator", "CanopyTesting"],
+      path: "Tests/Tools/CanopySimulatorTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree", "canopy"],
       path: "Tests/Tools/CanopyBenchTests", swiftSettings: settings),

@@ -95,7 +95,9 @@ public enum Posts {
         .flatMap { copy in
           [
             Assignment(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
-            Assignment(copy.child(Layout.starCount), Node(count)),
+            Assignment(
+              copy.child(Layout.starCount),
+              isPlanted(.starNotCounted) ? post.child(Layout.starCount) : Node(count)),
           ]
         })
     return Decision(write, StarState(isStarred: isStarred, starCount: count))

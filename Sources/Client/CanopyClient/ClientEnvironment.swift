@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
@@ -11,6 +11,9 @@ public struct ClientEnvironment: Sendable {
 
   /// Calls a function after a number of milliseconds, on any thread.
   public var schedule: @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
+
+  /// Opens connections in place of the operating system's sockets, in a simulation; else nil.
+  package var connector: (any Connector)?
 
   /// Creates an environment.
   public init(
@@ -33,6 +36,18 @@ public struct ClientEnvironment: Sendable {
       let loop = MultiThreadedEventLoopGroup.singleton.any()
       loop.scheduleTask(in: .milliseconds(milliseconds), body)
     })
+}
+
+/// Opens connections without sockets.
+package protocol Connector: Sendable {
+  /// Opens a connection.
+  ///
+  /// - Parameter initializer: adds the handlers, on the loop of the channel.
+  /// - Returns: the channel, on its loop, before it is active.
+  func connect(
+    to host: String, port: Int, timeoutMilliseconds: Int64,
+    initializer: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>
+  ) -> EventLoopFuture<any Channel>
 }
 
 /// An estimate of the server's clock.

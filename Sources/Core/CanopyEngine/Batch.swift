@@ -119,7 +119,8 @@ struct Batch {
     let keyTime = keyTime(of: time)
     let commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
-      completedDisconnectWrites: decision.completedDisconnectWrite.map { [$0] } ?? [],
+      completedDisconnectWrites: isPlanted(.disconnectWritesTwice)
+        ? [] : decision.completedDisconnectWrite.map { [$0] } ?? [],
       keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: views, over: before)
   }
@@ -161,11 +162,26 @@ struct Batch {
     assert(commit.sequence == sequence + 1, "commits are numbered without gaps")
     sequence = commit.sequence
     commits.append(commit)
-    if let write = commit.clientWrite { writer.clientWrites.note(write) }
+    if !isPlanted(.writeNotRemembered), let write = commit.clientWrite {
+      writer.clientWrites.note(write)
+    }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
       // Listeners may keep the change for long, and do not need the text.
       changes.append(
         Change(commit: commit.withoutText, views: views, before: before.root, after: tree.root))
+    }
+  }
+
+  /// Finds the views again that the commits concern. While the journal could not say whether it has the batch, listeners
+  /// may have begun with the tree before it.
+  ///
+  /// - Parameter before: the tree before the batch.
+  mutating func findViews(since before: Tree) {
+    var tree = before
+    changes = commits.map { commit in
+      let (views, root) = (writer.listeners.views(concernedBy: commit.assignments), tree.root)
+      tree.apply(commit.assignments)
+      return Change(commit: commit.withoutText, views: views, before: root, after: tree.root)
     }
   }
 

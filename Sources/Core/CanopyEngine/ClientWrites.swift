@@ -151,7 +151,7 @@ struct ClientWrites: Sendable {
     }
     if let sequence = client.sequences[origin.number] { throw RepeatedWrite(sequence: sequence) }
     guard origin.number > client.seen else { throw EngineError.alreadyAnswered(origin.number) }
-    client.forget(upTo: origin.seen)
+    client.forget(upTo: origin.seen + (isPlanted(.forgetsOneTooMany) ? 1 : 0))
     guard client.sequences.count < Limits.clientWritesMax else { throw EngineError.tooManyUnseen }
     origin.seen = client.seen
     return origin

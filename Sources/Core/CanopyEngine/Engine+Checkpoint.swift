@@ -25,7 +25,8 @@ extension Engine {
       tried = CheckpointExtent(sequence: snapshot.sequence, bytes: bytes)
       do {
         try await journal.checkpoint(
-          snapshot.root, through: snapshot.sequence, resting: pace(by: clock, after: folded))
+          snapshot.root, through: snapshot.sequence + (isPlanted(.checkpointOffByOne) ? 1 : 0),
+          resting: pace(by: clock, after: folded))
         state.withLock { $0.checkpointSequence = snapshot.sequence }
         folded = tried
       } catch is CancellationError {

@@ -37,6 +37,10 @@ extension Engine {
     default:
       writer.journalLog.noteFailure(of: batch, error, at: watch.now)
       await endTurn(writer)
+      if isPlanted(.failureWithoutQuestion) {
+        fail(batch, writer)
+        return complete(batch, .journalFailed)
+      }
       await resolveAppend(of: batch, requests, writer)
     }
     if writer.again == nil { await endRace(writer) }

@@ -218,6 +218,7 @@ extension Engine {
   /// - Returns: whether there was such a listener.
   @discardableResult
   public func unlisten(_ id: ListenerID) -> Bool {
+    if isPlanted(.listenerLeaked) { return true }
     authorizations.remove(id.number)
     return listeners.remove(id.number)
   }
@@ -233,7 +234,7 @@ extension Engine {
     var budget = configuration.notifyingCostMax
     var viewsLeft = Engine.notifiedViewsMax
     var room = Engine.authorizedAtOnceMax
-    for change in changes {
+    for change in isPlanted(.eventDropped) ? Array(changes.prefix(1)) : changes {
       let assignments = change.commit.assignments
       // A commit may take the right to read from listeners that it concerns.
       if !authorizations.isIdle { authorize(after: change, room: &room) }

@@ -77,6 +77,8 @@ extension Engine {
       return
     }
     writer.journalLog.noteStoredDespiteFailure(batch, at: watch.now)
+    var batch = batch
+    if isComplete { batch.findViews(since: state.withLock { $0.current }) }
     publish(batch, isComplete: isComplete, since: watch.now, writer)
     let others = Array(stored.dropFirst(batch.commits.count))
     if !others.isEmpty { adopt(others, writer) }

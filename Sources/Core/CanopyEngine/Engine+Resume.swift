@@ -16,8 +16,8 @@ extension Engine {
   ///     must not keep a version of the tree in memory.
   ///   - group: the connection and its network, which share their turns.
   ///   - body: uses the changes in that turn, on a thread of its own. They may be the only holders of large values.
-  /// - Returns: the result of `body`; nil if the client is to get the whole state: the journal does not reach back that far, no longer
-  ///   has the values before one of the commits, or would take longer to read.
+  /// - Returns: the result of `body`; nil if the client is to get the whole state: the journal does not reach back that
+  ///   far, no longer has the values before one of the commits, or would take longer to read.
   /// - Throws: the errors of the journal, of `start` and of `body`; `CancellationError`, which is noticed before each page.
   public func changes<R: Sendable>(
     since: Int64, to start: @autoclosure () async throws -> ListenStart,
@@ -29,6 +29,9 @@ extension Engine {
       guard since < start.sequence else { return try body([]) }
       let distance = start.sequence - since
       guard distance <= Limits.resumedCommitsMax else { return nil }
+      if isPlanted(.resumeOffByOne), distance > 1 {
+        return try await read(since: since + 1, to: start, body)
+      }
       if distance > Limits.resumedCommitsMin {
         let size = await Engine.beside { start.size(upTo: Limits.resumedSizeMax) }
         guard distance <= size / Limits.resumedBytesPerCommit else { return nil }

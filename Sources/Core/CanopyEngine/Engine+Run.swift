@@ -107,12 +107,19 @@ extension Engine {
     writer.journalLog.noteUnstorable(batch.unstorable, at: time)
     do {
       if !batch.commits.isEmpty {
+        if isPlanted(.replyBeforeDurable) {
+          for request in batch.requests { request.complete(nil) }
+        }
+        if isPlanted(.eventBeforeDurable) { notify(batch.changes) }
+        if isPlanted(.readBeforeDurable) { state.withLock { $0.current = batch.tree } }
         try await journal.append(batch.commits, after: after)
         time = watch.noteAppend(since: time)
         writer.journalLog.noteSuccess()
       }
       if writer.lostRaces > 0 { await endRace(writer) }
-      return publish(batch, since: time, writer)
+      return publish(
+        batch, isComplete: isPlanted(.replyBeforeDurable) && !batch.commits.isEmpty, since: time,
+        writer)
     } catch {
       await recover(from: error, batch, requests.entries, writer)
       return watch.now
@@ -177,14 +184,15 @@ extension Engine {
     if !batch.commits.isEmpty {
       notifyCommitObservers(batch.commits, from: before.root, to: batch.tree.root)
     }
-    notify(batch.changes)
+    if isPlanted(.replyBeforeEvents) { for request in batch.requests { request.complete(nil) } }
+    if !isPlanted(.eventBeforeDurable) { notify(batch.changes) }
     if shared != nil {
       if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
       endSequenceWaits()
     }
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
-    if !isComplete {
+    if !isComplete, !isPlanted(.replyBeforeEvents) {
       for request in batch.requests {
         request.complete(nil)
         time = watch.note(request.name, since: time)
@@ -208,7 +216,7 @@ extension Engine {
 
   /// Undoes the effects of a batch that was not stored.
   func fail(_ batch: Batch, _ writer: WriterState) {
-    writer.clientWrites.rollBack(batch.commits)
+    if !isPlanted(.failedWriteRemembered) { writer.clientWrites.rollBack(batch.commits) }
     // The indexes were lost with the batch; they may be added again.
     writer.indexesLeft = batch.indexesLeft
   }

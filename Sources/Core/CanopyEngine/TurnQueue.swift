@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import Synchronization
 
 /// The tasks that share turns in a `TurnQueue`: those of one connection, within those of its remote network.
@@ -160,6 +161,7 @@ public final class TurnQueue: Sendable {
 
   private func end() {
     state.withLock { $0.free += 1 }
+    if isPlanted(.lostWakeUp) { return }
     handOn()
   }
 

@@ -6,8 +6,8 @@ package import NIOCore
 package final class LineConnections: Sendable {
   private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
 
-  /// - Parameter encoded: the texts that the connections share with other protocols on their loop.
-  package init(_ operations: Operations, encoded: LoopLocals<EncodedNodes>) {
+  /// - Parameter encoded: the texts that the connections share with other protocols on their loop; nil for their own.
+  package init(_ operations: Operations, encoded: LoopLocals<EncodedNodes>? = nil) {
     contexts = LineServer.contexts(operations, encoded: encoded)
   }
 
@@ -19,5 +19,11 @@ package final class LineConnections: Sendable {
     let handler = LineHandler(
       shared: contexts.value(of: channel.eventLoop).value, isWebSocket: true)
     try channel.pipeline.syncOperations.addHandler(handler)
+  }
+
+  /// Adds the handlers of a plain connection as the listener does, for a simulation. Call it on the channel's loop.
+  package func addHandlers(to channel: any Channel) throws {
+    let shared = contexts.value(of: channel.eventLoop).value
+    try channel.pipeline.syncOperations.addHandlers(shared.handlers())
   }
 }

@@ -224,9 +224,7 @@ public final class LineServer: Service {
           } else if !listener.isLocal {
             try TLSCertificate.addPlainHandler(to: channel, refusal: LineServer.tlsRefused)
           }
-          try pipeline.addHandler(
-            ReadTurns(shared.turns, shared.work, operations.memory, operations.logger))
-          try pipeline.addHandler(LineHandler(shared: shared))
+          try pipeline.addHandlers(shared.handlers())
         }
       }
   }

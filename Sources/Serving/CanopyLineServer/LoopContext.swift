@@ -44,6 +44,11 @@ final class LoopContext: LoopServices {
     return others.value(of: operations) { LoopContext(operations, of: self) }
   }
 
+  /// Returns the handlers of a new connection, behind TLS.
+  func handlers() -> [any ChannelHandler] {
+    [ReadTurns(turns, work, operations.memory, operations.logger), LineHandler(shared: self)]
+  }
+
   /// Carries out a read that does not take long, and appends the line of its reply. All requests for the same list
   /// share one buffer.
   ///

@@ -179,6 +179,7 @@ extension Operations {
   ///
   /// - Throws: the store's error when it cannot be read. A write that cannot be decoded is logged and forgotten.
   public func carryOutAbandoned() async throws {
+    if isPlanted(.disconnectWritesLost) { return }
     var left = AbandonedWrites()
     guard let failure = try await carryOut(&left) else { return }
     let ids = try await disconnectStore.disconnectWriteIDs()

@@ -130,6 +130,7 @@ extension Operations {
         try decide(request, hashed, &proposal)
       }, once: request.origin, of: request.context.owner, named: "CAS"
     ) { [self] result in
+      note(request.origin, result)
       switch result {
       case .success(let committed):
         switch committed.result {
@@ -151,6 +152,7 @@ extension Operations {
   private func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
+    try failedWrites.check(request.origin, now: proposal.now)
     let present = proposal.root.at(request.location)
     let isCreation = request.isCreation && present.isAbsent
     guard isCreation || mayRead(request, in: proposal.root) else { throw WireError.denied }

@@ -90,10 +90,12 @@ struct PendingTreeWrite: Transaction {
   func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
     // Before the write is applied, which takes time of the writer.
     try operations.checkDerivation(write, as: identity)
+    try operations.failedWrites.check(origin, now: proposal.now)
     return Decision(write, (), policy: policy)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
+    operations.note(origin, outcome)
     switch outcome {
     case .success(let committed):
       operations.continueUnfinishedWork()

@@ -70,6 +70,8 @@ public final class Operations: Sendable {
   let hasLoggedClock = Atomic(false)
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
+  /// The writes with `ONCE` that failed for a reason that passes.
+  let failedWrites = FailedWrites()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
   /// The turns of decoding texts of `longTextBytes` to `hugeTextBytes`: see `decodeBeside`.

@@ -19,13 +19,8 @@ internal import Synchronization
 public final class WriteQuotas: Sendable {
   /// The number of users, and of networks, whose buckets are remembered. Each takes about 150 bytes.
   static let ownersMax = 50_000
-  /// The number of clients of `ONCE` with a refused write that are remembered.
-  static let refusedClientsMax = 10_000
   /// The shortest wait that an error names, in milliseconds. There is then room for several writes.
   static let waitMin: Int64 = 1_000
-  /// The time for which a client of `ONCE` has to send a refused write again before later ones, in milliseconds. After it,
-  /// the client has probably given the write up.
-  static let orderMax: Int64 = 60_000
 
   /// A reason to refuse a write, for the metrics.
   enum Reason: String, CaseIterable {
@@ -46,9 +41,7 @@ public final class WriteQuotas: Sendable {
   fileprivate struct State {
     var users: QuotaBuckets<Key>
     var networks: QuotaBuckets<String>
-    /// The first refused write of each client of `ONCE`, and the time of the refusal.
-    var refusedClients = RecencyTable<ByteString, (number: Int64, at: Int64)>(
-      capacity: WriteQuotas.refusedClientsMax)
+    var refusedWrites = RefusedWrites()
     var refused: [Reason: Int] = [:]
   }
 
@@ -148,13 +141,15 @@ public final class WriteQuotas: Sendable {
   }
 
   private func noteRefusal(of origin: WriteOrigin, now: Int64, _ state: inout State) {
-    state.noteRefusal(of: origin, now: now)
-    refusedClientCount.store(state.refusedClients.count, ordering: .relaxed)
+    state.refusedWrites.note(origin, now: now)
+    refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed)
   }
 
   private func isInOrder(_ origin: WriteOrigin, now: Int64, _ state: inout State) -> Bool {
-    defer { refusedClientCount.store(state.refusedClients.count, ordering: .relaxed) }
-    return state.isInOrder(origin, now: now)
+    defer { refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed) }
+    if state.refusedWrites.blocks(origin, now: now) { return false }
+    state.refusedWrites.forget(origin, now: now)
+    return true
   }
 }
 
@@ -170,31 +165,5 @@ extension WriteQuotas.State {
       }
     return WireError(
       .rateLimited, retryMilliseconds: wait, "\(sentence); try again in \(WireError.words(wait))")
-  }
-
-  mutating func noteRefusal(of origin: WriteOrigin, now: Int64) {
-    let name = origin.rememberedName
-    if let earlier = refusedClients[name], earlier.number <= origin.number,
-      origin.seen < earlier.number, isRecent(earlier.at, now)
-    {
-      return
-    }
-    refusedClients.set((origin.number, now), for: name)
-  }
-
-  /// Whether no write of the client that was refused before has yet to come again first.
-  mutating func isInOrder(_ origin: WriteOrigin, now: Int64) -> Bool {
-    let name = origin.rememberedName
-    guard let earlier = refusedClients[name] else { return true }
-    if origin.number > earlier.number, origin.seen < earlier.number, isRecent(earlier.at, now) {
-      return false
-    }
-    refusedClients.remove(name)
-    return true
-  }
-
-  private func isRecent(_ time: Int64, _ now: Int64) -> Bool {
-    let (age, overflow) = now.subtractingReportingOverflow(time)
-    return !overflow && age < WriteQuotas.orderMax
   }
 }

@@ -216,7 +216,9 @@ import Testing
       #expect(engine.value("n") == 1)
       await waits.slept(4)
       let late = Answers<Int64>()
-      engine.listen(Listening(.root)) { _ in
+      let told = Answers<Int64>()
+      engine.listen(Listening(.root)) {
+        told.add($0.sequence)
       } started: {
         late.add($1.sequence)
       }
@@ -232,6 +234,8 @@ import Testing
       #expect(engine.value("n") == (isStored ? 2 : 1))
       #expect(engine.value("waits").isAbsent)
       #expect(notified.values == (isStored ? [2] : []))
+      // The commit in doubt was decided before this listener began.
+      #expect(told.values == (isStored ? [2, 3] : [2]))
       #expect(answers.values.count == 2)
     }
     #expect(store.commits.count == (isStored ? 3 : 2))

@@ -46,6 +46,43 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func
+    `a write does not overtake an earlier one of its client that the journal has failed to store`(
+      _ depth: Depth
+    ) async throws
+  {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let journal = server.parts.journal
+      let gate = Gate()
+      journal.plan(.delay(gate), .failBefore)
+      try await client.send("ONCE k 1 0 SET /n 1\n")
+      await gate.reached()
+      // They wait in the engine's queue while the journal fails.
+      try await client.send(
+        "ONCE k 2 0 SET /n 2\nONCE k 3 0 CAS /m null_etag 1\nONCE l 1 0 SET /l 1\n")
+      try await client.send("SET /o 1\n")
+      gate.open()
+      for _ in 1...3 {
+        let reply = try await client.readLine()
+        #expect(reply.hasPrefix("-UNAVAILABLE "), "\(reply)")
+      }
+      // Those of other clients, and those without a number, are made.
+      for _ in 1...2 { #expect(try await client.readLine().hasPrefix("+")) }
+      #expect(server.root.child("n").isAbsent)
+      // They come again together, and perhaps in one batch.
+      let lines = ["1 0 SET /n 1", "2 0 SET /n 2", "3 0 CAS /m null_etag 1"]
+      try await client.send(lines.map { "ONCE k \($0)\n" }.joined())
+      for _ in lines { #expect(try await client.readLine().hasPrefix("+")) }
+      try await client.expect("GET /", "+{\"l\":1,\"m\":1,\"n\":2,\"o\":1}")
+      // A client that has seen the failure, and gives the write up, goes on.
+      journal.plan(.failBefore)
+      try await client.expect("ONCE k 4 3 SET /n 4", failsWith: "UNAVAILABLE")
+      try await client.value("ONCE k 5 4 SET /n 5")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a write that was refused is tried again`(_ depth: Depth) async throws {
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()

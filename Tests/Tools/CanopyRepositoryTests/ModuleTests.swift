@@ -31,7 +31,7 @@ struct ModuleTests {
 
   /// Modules of a floor that others may import only because they are C libraries.
   private static let libraries: Set<String> = [
-    "CArgon2", "CEpoll", "CFaultyDisk", "CLibpq", "CZlib",
+    "CArgon2", "CEpoll", "CFaultyDisk", "CLibpq", "CSimulation", "CZlib",
   ]
 
   /// The rules in their order. A module may import only modules that precede it.
@@ -40,6 +40,7 @@ struct ModuleTests {
     Rule("Tools", "CEpoll", []),
     Rule("Tools", "CFaultyDisk", []),
     Rule("Tools", "CLibpq", []),
+    Rule("Tools", "CSimulation", []),
     Rule("Tools", "CZlib", []),
 
     // Calls of the operating system that several modules need.
@@ -182,6 +183,14 @@ struct ModuleTests {
         "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree", "CanopyWire", "Foundation",
         "Glibc", "Logging", "Musl", "NIOCore",
         "NIOEmbedded", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Synchronization", "Testing",
+      ]),
+    // Runs the others in a simulated world. It needs everything that the line protocol and the client library need.
+    Rule(
+      "Tools", "CanopySimulator",
+      [
+        "ArgumentParser", "CSimulation", "CanopyAccounts", "CanopyClient", "CanopyEngine",
+        "CanopyLineServer", "CanopySession", "CanopySocial", "CanopyTesting", "CanopyTree",
+        "CanopyWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(

@@ -62,6 +62,7 @@ extension Ban {
         "Sources/Tools/CanopyBench/": "its measurements are its output",
         "Sources/Client/CanopyBlogSample/": "its results are its output",
         "Sources/Tools/CanopyClientBench/": "its measurements are its output",
+        "Sources/Tools/CanopySimulator/": "its findings are its output",
         "Sources/Tools/CanopyTesting/": "the seed of a run, in the output of a test",
       ]),
     Ban(
@@ -123,6 +124,7 @@ extension Ban {
         "Sources/Serving/canopy/": "options of the command, and text for people",
         "Sources/Tools/CanopyBench/": "its own text, and that of other programs",
         "Sources/Tools/CanopyClientBench/": "its own text",
+        "Sources/Tools/CanopySimulator/": "its own text",
         "Sources/Tools/CanopyTesting/": "the text of tests",
       ]),
     Ban(

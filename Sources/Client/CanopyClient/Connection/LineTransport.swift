@@ -30,9 +30,11 @@ final class LineTransport: Transport {
   ///   - notify: called on the connection's event loop; must be brief.
   static func connect(
     to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
-    notify: @escaping @Sendable (TransportEvent) -> Void
+    by connector: (any Connector)? = nil, notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
-    endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
+    endpoint.connect(
+      trusted: trusted, timeoutMilliseconds: timeoutMilliseconds, by: connector
+    ) { channel in
       try channel.pipeline.syncOperations.addHandler(LineReader(endpoint, lineBytesMax, notify))
     } completion: { result in
       switch result {

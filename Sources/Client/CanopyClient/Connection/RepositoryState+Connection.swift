@@ -55,7 +55,8 @@ extension RepositoryState {
         timeoutMilliseconds: milliseconds, notify: take)
     } else {
       LineTransport.connect(
-        to: target, trusted: trusted, timeoutMilliseconds: milliseconds, notify: take)
+        to: target, trusted: trusted, timeoutMilliseconds: milliseconds,
+        by: options.environment.connector, notify: take)
     }
   }
 
@@ -183,7 +184,7 @@ extension RepositoryState {
     link.disconnect()
     let lost = sentRequests
     sentRequests = []
-    unanswered = Deque(lost.filter(isSentAgain)) + unanswered
+    if !isPlanted(.writeNotResent) { unanswered = Deque(lost.filter(isSentAgain)) + unanswered }
     deferredReplies += lost.filter(\.isDeferred)
     let held = heldRequests
     heldRequests = []

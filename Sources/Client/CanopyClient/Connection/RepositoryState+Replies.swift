@@ -55,7 +55,9 @@ extension RepositoryState {
   /// Delivers the deferred replies to writes of earlier connections once all initial events before
   /// them have arrived.
   func deliverDeferredReplies() {
-    while subscriptions.areUpToDate, case .deferred(let write, let answer)? = sentRequests.first {
+    while subscriptions.areUpToDate || isPlanted(.repliesOvertakeEvents),
+      case .deferred(let write, let answer)? = sentRequests.first
+    {
       sentRequests.removeFirst()
       finish(write, answer)
     }

@@ -30,10 +30,11 @@ extension Endpoint {
   ///
   /// - Parameters:
   ///   - trusted: a file of certificates to trust instead of the system's.
+  ///   - connector: opens the connection instead of the operating system.
   ///   - addHandlers: adds the handlers behind TLS, on the connection's event loop.
   ///   - completion: called once: with the channel on its event loop, before anything is read; or with the error.
   func connect(
-    trusted: String?, timeoutMilliseconds: Int64,
+    trusted: String?, timeoutMilliseconds: Int64, by connector: (any Connector)? = nil,
     addHandlers: @escaping @Sendable (any Channel) throws -> Void,
     completion: @escaping @Sendable (Result<any Channel, any Error>) -> Void
   ) {
@@ -41,15 +42,21 @@ extension Endpoint {
     do { tls = try ClientTLS(self, trusted: trusted) } catch {
       return completion(.failure(TLSFailure(description: "TLS cannot be set up: \(error)")))
     }
+    let initializer: @Sendable (any Channel) -> EventLoopFuture<Void> = { channel in
+      channel.eventLoop.makeCompletedFuture {
+        if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
+        try addHandlers(channel)
+      }
+    }
+    if let connector {
+      return connector.connect(
+        to: host, port: port, timeoutMilliseconds: timeoutMilliseconds, initializer: initializer
+      ).whenComplete(completion)
+    }
     ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .connectTimeout(.milliseconds(timeoutMilliseconds))
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
-          try addHandlers(channel)
-        }
-      }
+      .channelInitializer(initializer)
       .connect(host: host, port: port)
       .whenComplete(completion)
   }

@@ -1,0 +1,125 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+internal import Synchronization
+
+/// The refused writes of each client of `ONCE`, so that later writes of the client do not overtake them.
+///
+/// A client that has sent several writes ahead sends all of them again in their order. Without this, a later one could
+/// be made first, and the earlier one, made after it, would replace its value.
+///
+/// Complexity: O(`numbersMax`).
+struct RefusedWrites: Sendable {
+  private struct Client {
+    /// The numbers of the writes, ascending.
+    var numbers: [Int64] = []
+    /// The time of the first refusal.
+    let at: Int64
+  }
+
+  /// The number of clients that are remembered.
+  static let clientsMax = 10_000
+  /// The number of writes of a client that are remembered: the first ones.
+  static let numbersMax = 64
+  /// The time for which a client has to send a refused write again before later ones, in milliseconds. After it, the client
+  /// has probably given the write up.
+  static let orderMax: Int64 = 60_000
+
+  private var clients = RecencyTable<ByteString, Client>(capacity: RefusedWrites.clientsMax)
+
+  /// The number of clients.
+  var count: Int { clients.count }
+
+  /// Notes that a write was refused.
+  ///
+  /// - Parameter now: the time in milliseconds since 1970.
+  mutating func note(_ origin: WriteOrigin, now: Int64) {
+    var client = present(origin, now) ?? Client(at: now)
+    guard !client.numbers.contains(origin.number) else { return }
+    client.numbers.append(origin.number)
+    client.numbers.sort()
+    client.numbers = Array(client.numbers.prefix(RefusedWrites.numbersMax))
+    clients.set(client, for: origin.rememberedName)
+  }
+
+  /// Whether a refused write has yet to come again before a write.
+  func blocks(_ origin: WriteOrigin, now: Int64) -> Bool {
+    guard let first = present(origin, now)?.numbers.first else { return false }
+    return first < origin.number
+  }
+
+  /// Notes that a write has come in its order. Forgets its refusal, and those of earlier writes.
+  mutating func forget(_ origin: WriteOrigin, now: Int64) {
+    guard clients[origin.rememberedName] != nil else { return }
+    var client = present(origin, now) ?? Client(at: now)
+    client.numbers.removeAll { $0 <= origin.number }
+    if client.numbers.isEmpty {
+      clients.remove(origin.rememberedName)
+    } else {
+      clients.set(client, for: origin.rememberedName)
+    }
+  }
+
+  /// Returns the writes that the client of a write has not given up; nil if there are none.
+  private func present(_ origin: WriteOrigin, _ now: Int64) -> Client? {
+    guard var client = clients[origin.rememberedName] else { return nil }
+    let (age, overflow) = now.subtractingReportingOverflow(client.at)
+    client.numbers.removeAll { $0 <= origin.seen }
+    return overflow || age >= RefusedWrites.orderMax || client.numbers.isEmpty ? nil : client
+  }
+}
+
+/// The writes that the engine has refused for a reason that passes, such as a failure of the journal. Later writes of
+/// the same client may wait in the engine's queue at that time. Safe to use from any thread.
+final class FailedWrites: Sendable {
+  private let state = Mutex(RefusedWrites())
+  /// The number of clients, so that most writes take no lock.
+  private let count = Atomic(0)
+
+  /// Checks that a write does not overtake an earlier one of its client that failed. Called when it is decided.
+  ///
+  /// - Throws: `WireError` if it does.
+  func check(_ origin: WriteOrigin?, now: Int64) throws(WireError) {
+    guard let origin, count.load(ordering: .relaxed) > 0 else { return }
+    let isBlocked = change { refused in
+      let isBlocked = refused.blocks(origin, now: now)
+      if isBlocked { refused.note(origin, now: now) } else { refused.forget(origin, now: now) }
+      return isBlocked
+    }
+    if isBlocked { throw .earlierFailed }
+  }
+
+  /// Notes the failure of a write.
+  func note(_ origin: WriteOrigin, _ error: any Error, now: Int64) {
+    switch error {
+    case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded:
+      change { $0.note(origin, now: now) }
+    case is RepeatedWrite:
+      guard count.load(ordering: .relaxed) > 0 else { return }
+      change { $0.forget(origin, now: now) }
+    default: break
+    }
+  }
+
+  @discardableResult
+  private func change<R: Sendable>(_ body: (inout RefusedWrites) -> R) -> R {
+    state.withLock { state in
+      defer { count.store(state.count, ordering: .relaxed) }
+      return body(&state)
+    }
+  }
+}
+
+extension Operations {
+  /// Notes the outcome of a write that its client may send again.
+  func note<Result>(_ origin: WriteOrigin?, _ outcome: Swift.Result<Committed<Result>, any Error>) {
+    guard let origin, case .failure(let error) = outcome else { return }
+    failedWrites.note(origin, error, now: now())
+  }
+}
+
+extension WireError {
+  fileprivate static let earlierFailed = WireError(
+    .unavailable, "an earlier write of this client was not made; send it again first")
+}

@@ -1,0 +1,67 @@
+import CanopyEngine
+import CanopyTree
+import Testing
+
+@testable import CanopySession
+
+/// The order of writes with ONCE after a refusal.
+struct RefusedWritesTests {
+  private func origin(_ number: Int64, seen: Int64 = 0) throws -> WriteOrigin {
+    try WriteOrigin(client: "a-name-of-a-client", number: number, seen: seen)
+  }
+
+  @Test func `later writes of a client are blocked until each refused one has come again`() throws {
+    var refused = RefusedWrites()
+    for number: Int64 in [5, 3, 3] { refused.note(try origin(number), now: 0) }
+    let isBlocked = try (2...6).map { refused.blocks(try origin($0), now: 0) }
+    #expect(isBlocked == [false, false, true, true, true])
+    refused.forget(try origin(3), now: 0)
+    #expect(try !refused.blocks(origin(4), now: 0))
+    #expect(try !refused.blocks(origin(5), now: 0))
+    #expect(try refused.blocks(origin(6), now: 0))
+    refused.forget(try origin(6), now: 0)
+    #expect(refused.count == 0)
+    #expect(
+      try !refused.blocks(WriteOrigin(client: "another-client-name", number: 9, seen: 0), now: 0))
+  }
+
+  @Test func `a write that was given up blocks none`() throws {
+    var refused = RefusedWrites()
+    refused.note(try origin(3), now: 0)
+    #expect(try refused.blocks(origin(4, seen: 2), now: 0))
+    #expect(try !refused.blocks(origin(4, seen: 3), now: 0))
+    #expect(try refused.blocks(origin(4), now: RefusedWrites.orderMax - 1))
+    #expect(try !refused.blocks(origin(4), now: RefusedWrites.orderMax))
+    // Its time counts from the next refusal then.
+    refused.note(try origin(4), now: RefusedWrites.orderMax)
+    #expect(try !refused.blocks(origin(4), now: RefusedWrites.orderMax))
+    #expect(try refused.blocks(origin(5), now: 2 * RefusedWrites.orderMax - 1))
+  }
+
+  @Test func `the first refused writes of a client are remembered, up to a bound`() throws {
+    var refused = RefusedWrites()
+    for number in 1...Int64(RefusedWrites.numbersMax) + 1 {
+      refused.note(try origin(number), now: 0)
+    }
+    refused.forget(try origin(Int64(RefusedWrites.numbersMax) - 1), now: 0)
+    #expect(refused.count == 1)
+    refused.forget(try origin(Int64(RefusedWrites.numbersMax)), now: 0)
+    #expect(refused.count == 0)
+  }
+
+  @Test func `a write that is blocked is remembered as refused itself`() throws {
+    let failed = FailedWrites()
+    failed.note(try origin(1), EngineError.journalFailed, now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(2), now: 0) }
+    try failed.check(origin(1), now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(3), now: 0) }
+    // A write that was made before comes to no decision.
+    failed.note(try origin(2), RepeatedWrite(sequence: 1), now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(4), now: 0) }
+    try failed.check(origin(3), now: 0)
+    try failed.check(origin(4), now: 0)
+    // Another error is the last word.
+    failed.note(try origin(4), EngineError.denied, now: 0)
+    try failed.check(origin(5), now: 0)
+  }
+}
