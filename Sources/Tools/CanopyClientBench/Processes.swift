@@ -15,7 +15,11 @@ final class ServerProcess {
   ///   - transport: the protocol of `port`.
   ///   - folder: the data folder, which is removed at the end; nil for one of this process.
   ///   - seed: a file of demo content; nil for an empty server.
-  init(_ transport: ChaosTransport = .line, folder: String? = nil, seed: String? = nil) throws {
+  ///   - arguments: further options of the server.
+  init(
+    _ transport: ChaosTransport = .line, folder: String? = nil, seed: String? = nil,
+    _ arguments: String...
+  ) throws {
     let folder =
       folder
       ?? NSTemporaryDirectory()
@@ -32,11 +36,12 @@ final class ServerProcess {
     }
     process = Process()
     process.executableURL = Self.built("canopy")
-    process.arguments = [
-      "serve", "--data", folder, "--port", "0",
-      "--http-port", transport == .line ? "off" : "0", "--signups-per-minute", "1000000",
-      "--log-level", "error",
-    ]
+    process.arguments =
+      [
+        "serve", "--data", folder, "--port", "0",
+        "--http-port", transport == .line ? "off" : "0", "--signups-per-minute", "1000000",
+        "--log-level", "error",
+      ] + arguments
     let output = Pipe()
     process.standardOutput = output
     try process.run()

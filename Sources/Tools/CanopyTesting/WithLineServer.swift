@@ -11,11 +11,12 @@ import ServiceLifecycle
 /// - Parameter body: receives the parts of the server, and its port.
 public func withLineServer(
   limits: Limits = Limits(), quotas: WriteQuotas? = nil, freeSpace: FreeSpace = FreeSpace(),
-  _ configure: (inout LineServer.Configuration) -> Void = { _ in },
+  storageBytesMax: Int? = nil, _ configure: (inout LineServer.Configuration) -> Void = { _ in },
   _ body: (LineParts, Int) async throws -> Void
 ) async throws {
   let parts = try await LineParts(
-    limits: limits, identity: IdentitySettings(), quotas: quotas, freeSpace: freeSpace)
+    limits: limits, identity: IdentitySettings(), quotas: quotas, freeSpace: freeSpace,
+    storageBytesMax: storageBytesMax)
   let engine = Task { await parts.run() }
   var configuration = LineServer.Configuration()
   configuration.port = 0

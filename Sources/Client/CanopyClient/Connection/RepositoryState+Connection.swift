@@ -185,6 +185,11 @@ extension RepositoryState {
     let lost = sentRequests
     sentRequests = []
     if !isPlanted(.writeNotResent) { unanswered = Deque(lost.filter(isSentAgain)) + unanswered }
+    if !held.isEmpty {
+      // All of them in their order, after the wait.
+      held.add(lost: unanswered)
+      unanswered = []
+    }
     deferredReplies += lost.filter(\.isDeferred)
     let held = heldRequests
     heldRequests = []

@@ -31,7 +31,8 @@ extension RepositoryState {
   }
 
   func takeAnswer(_ answer: Result<[UInt8], WireError>) {
-    if case .failure(let error) = answer, error.isTransient, !isAboutSession {
+    let wait = waitOfWrite(answer)
+    if case .failure(let error) = answer, error.isTransient, !isAboutSession, wait == nil {
       // The server has not answered these requests. Send all of them again, in order, on another
       // connection.
       options.logger.warning(
@@ -43,6 +44,11 @@ extension RepositoryState {
       dropConnection("the server sent a reply without a request")
       return
     }
+    if let wait, hold(request, for: wait.milliseconds, wait.error) {
+      deliverDeferredReplies()
+      return continueHandshake()
+    }
+    noteAnswer(answer, to: request)
     if case .resending = phase {
       deferredReplies.append(.deferred(request, answer))
       return continueHandshake()
@@ -63,7 +69,7 @@ extension RepositoryState {
     }
   }
 
-  private func finish(_ request: SentRequest, _ answer: Result<[UInt8], WireError>) {
+  func finish(_ request: SentRequest, _ answer: Result<[UInt8], WireError>) {
     do throws(WireError) {
       try take(answer, of: request)
     } catch {
@@ -71,6 +77,16 @@ extension RepositoryState {
         "the server's answer cannot be read", metadata: ["error": "\(error.sentence)"])
       dropConnection(error.sentence)
     }
+  }
+
+  /// Returns the time after which the oldest request may succeed, if it is a write and the answer names such a time.
+  private func waitOfWrite(
+    _ answer: Result<[UInt8], WireError>
+  ) -> (milliseconds: Int64, error: WireError)? {
+    guard let error = answer.error, error.isTransient, let milliseconds = error.retryMilliseconds,
+      sentRequests.first?.encoded != nil
+    else { return nil }
+    return (milliseconds, error)
   }
 
   /// Whether the caller of the oldest request receives its failure, whatever the code.
@@ -110,7 +126,14 @@ extension RepositoryState {
       }
       var result = try readNode(answer)
       if request.isUnfiltered { result = result.map { request.spec.query.value(of: $0) } }
-      if case .success(let node) = result { perform(tree.fetched(node, of: request.spec)) }
+      if case .success(let node) = result {
+        perform(tree.fetched(node, of: request.spec))
+        // As if the writes that the read has overtaken were made.
+        if !held.isEmpty, request.endsOffline {
+          let shown = tree.writes.value(of: request.spec.path, over: node)
+          result = .success(request.spec.query.value(of: shown))
+        }
+      }
       request.answer(result, self)
     case .nothing, .deferred: break
     }
@@ -159,7 +182,7 @@ extension RepositoryState {
     case .failure(let error): reply = .refused(error)
     case .success(let json):
       let (isCommitted, data) = try members(json) { members -> (Bool, Node?) in
-        let isCommitted = members["committed"].map { $0.elementsEqual("true".utf8) } ?? false
+        let isCommitted = members.isCommitted
         let data = members["data"].flatMap { try? WriteValue(json: $0, limits: .none).node }
         return (isCommitted, data)
       }
@@ -210,6 +233,11 @@ extension WireError {
     // The realtime protocol has no code of its own for it.
     (code == .invalidQuery || code == .invalidData) && sentence.hasBytePrefix("Index not defined")
   }
+}
+
+extension JSONMembers {
+  /// Whether a transaction was committed.
+  var isCommitted: Bool { self["committed"].map { $0.elementsEqual("true".utf8) } ?? false }
 }
 
 extension Result where Failure == WireError {

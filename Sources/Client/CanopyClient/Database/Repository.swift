@@ -158,6 +158,8 @@ final class RepositoryState {
   var unanswered: Deque<SentRequest> = []
   /// The writes among them whose replies arrived on this connection: `SentRequest.deferred`.
   var deferredReplies: Deque<SentRequest> = []
+  /// The writes that the server has refused for a time.
+  var held = HeldWrites()
   /// The reads that wait for a connection.
   var waitingGets: [GetRequest] = []
   var lastGet = 0

@@ -37,6 +37,7 @@ extension RepositoryState {
   private func failRequests(_ error: DatabaseError) {
     unanswered = []
     deferredReplies = []
+    held = HeldWrites()
     let gets = waitingGets
     waitingGets = []
     for get in gets { get.answer(.failure(error), self) }

@@ -17,12 +17,19 @@ extension RepositoryState {
     perform(effects)
   }
 
-  /// Sends pending writes, within the server's limits.
+  /// Sends pending writes, within the server's limits: the held ones first.
   func sendWrites() {
-    while phase.isReady, sentRequests.count < serverLimits.outstandingRequests,
-      writeNumbers.unseenCount < serverLimits.clientWrites,
-      let request = tree.nextRequest()
+    releaseHeldWrites()
+    while phase.isReady, !held.isWaiting,
+      sentRequests.count < min(serverLimits.outstandingRequests, held.outstandingMax)
     {
+      if let request = held.next() {
+        if let encoded = request.encoded { add(encoded) }
+        sentRequests.append(request)
+        continue
+      }
+      guard writeNumbers.unseenCount < serverLimits.clientWrites, let request = tree.nextRequest()
+      else { return }
       switch request {
       case .write(let id, let write): send(id, write)
       case .compareAndSet(let id, let path, let base, let value): send(id, path, base, value)
@@ -79,6 +86,7 @@ extension RepositoryState {
     // Do not resend the writes of an earlier connection either.
     unanswered.removeAll()
     writeNumbers.abandonWrites()
+    purgeHeldWrites()
     let (ids, effects) = tree.purgeWrites()
     perform(effects)
     if persistence != nil { record() }

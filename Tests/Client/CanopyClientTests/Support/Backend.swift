@@ -102,38 +102,48 @@ final class Backend: Sendable {
 
 /// Runs a test's body with a server.
 func withBackend(
-  limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
+  limits: Limits = Limits(), quotas: WriteQuotas? = nil, storageBytesMax: Int? = nil,
+  _ configure: (inout LineServer.Configuration) -> Void = { _ in },
   _ body: (Backend) async throws -> Void
 ) async throws {
-  try await withLineServer(limits: limits, configure) {
+  try await withLineServer(
+    limits: limits, quotas: quotas, storageBytesMax: storageBytesMax, configure
+  ) {
     try await Backend($0, port: $1, .line).use(body)
   }
 }
 
 /// Runs a test's body with a server that speaks a protocol.
 ///
-/// - Parameter certificate: the certificate of TLS; nil for none.
+/// - Parameters:
+///   - certificate: the certificate of TLS; nil for none.
+///   - quotas: the bounds on writes; nil for none.
+///   - storageBytesMax: the bytes that a user may store; nil for no bound.
 func withBackend(
-  over kind: WireKind, certificate: TLSCertificate? = nil,
-  _ body: (Backend) async throws -> Void
+  over kind: WireKind, certificate: TLSCertificate? = nil, quotas: WriteQuotas? = nil,
+  storageBytesMax: Int? = nil, _ body: (Backend) async throws -> Void
 ) async throws {
   switch kind {
-  case .line: try await withBackend({ $0.certificate = certificate }, body)
+  case .line:
+    try await withBackend(
+      quotas: quotas, storageBytesMax: storageBytesMax, { $0.certificate = certificate }, body)
   case .realtime:
     var configuration = Gateway.Configuration()
     configuration.port = 0
     configuration.threads = 1
     configuration.shutdownSeconds = 1
     configuration.certificate = certificate
-    try await withGateway(configuration, body)
+    try await withGateway(configuration, quotas, storageBytesMax: storageBytesMax, body)
   }
 }
 
 private func withGateway(
-  _ configuration: Gateway.Configuration, _ body: (Backend) async throws -> Void
+  _ configuration: Gateway.Configuration, _ quotas: WriteQuotas?, storageBytesMax: Int?,
+  _ body: (Backend) async throws -> Void
 ) async throws {
   let limits = Limits()
-  let parts = try await LineParts(limits: limits, identity: IdentitySettings())
+  let parts = try await LineParts(
+    limits: limits, identity: IdentitySettings(), quotas: quotas, storageBytesMax: storageBytesMax)
   let engine = Task { await parts.run() }
   let gate = ConnectionGate(
     connectionsMax: limits.connectionsMax, perNetworkMax: limits.connectionsPerAddressMax)
