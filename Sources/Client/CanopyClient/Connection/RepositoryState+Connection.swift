@@ -187,7 +187,7 @@ extension RepositoryState {
     if !isPlanted(.writeNotResent) { unanswered = Deque(lost.filter(isSentAgain)) + unanswered }
     if !held.isEmpty {
       // All of them in their order, after the wait.
-      held.add(lost: unanswered)
+      self.held.add(lost: unanswered)
       unanswered = []
     }
     deferredReplies += lost.filter(\.isDeferred)
