@@ -62,7 +62,13 @@ extension EventHub {
   /// on then.
   private func endMove(of moves: [Move], from other: EventHub, isMoved: Bool) {
     // An engine that is stopping has moved none, and has no more events.
-    if isMoved { for move in moves { other.leave(move.subscription) } }
+    if isMoved {
+      for move in moves {
+        other.leave(move.subscription)
+        // Events that have waited for its beginning may be delivered before it joins.
+        move.subscription.view = move.view
+      }
+    }
     state.value.moves -= 1
     assert(state.value.moves >= 0, "a move has ended twice")
     goOnLater()

@@ -9,6 +9,9 @@ internal import NIOCore
 /// others. A connection with many subscriptions, and the connections of a remote network with many, have a hub of their
 /// own. Such hubs take turns, and each turn is brief. Their number is bounded, and further clients with many subscriptions
 /// share one of them.
+///
+/// A connection that subscribes to a large value has its own hub as well: finding the state of the value for each event
+/// takes long, and the hub waits for it.
 package final class EventHubs {
   /// The most subscriptions of one connection in the shared hub.
   static let connectionMax = 64
@@ -42,10 +45,15 @@ package final class EventHubs {
   /// - Parameters:
   ///   - present: the hub that it uses.
   ///   - count: the number of its subscriptions.
-  package func hub(for connection: TurnGroup?, using present: EventHub, count: Int) -> EventHub {
+  ///   - hasLargeValue: whether one of them is to a large value.
+  package func hub(
+    for connection: TurnGroup?, using present: EventHub, count: Int, hasLargeValue: Bool = false
+  ) -> EventHub {
     guard present === shared, let connection else { return present }
     let ofNetwork = connection.network.map { shared.count(ofNetwork: $0) } ?? 0
-    if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax { return shared }
+    if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax, !hasLargeValue {
+      return shared
+    }
     return ownHub(of: connection)
   }
 

@@ -116,6 +116,7 @@ extension SessionHandler: Subscriber {
   package final func accepts(
     _ notifications: [Notification], bytes: Int, for subscription: Int64
   ) -> Bool {
+    noteEvents(bytes: bytes, for: subscription)
     let outcome = session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
     switch outcome {

@@ -10,7 +10,9 @@ extension Operations {
   /// comments, and the ids of the posts with the caller's star.
   ///
   /// - Throws: `WireError` without a login, or for a cursor that is not one.
-  func export(_ page: ExportPage, as identity: Identity) async throws -> Session.Completion {
+  func export(
+    _ page: ExportPage, as identity: Identity, from network: RemoteNetwork
+  ) async throws -> Session.Completion {
     let uid = try user(identity)
     var position = Contributions.Position.posts(after: nil)
     if let after = page.after {
@@ -19,21 +21,12 @@ extension Operations {
       }
       position = given
     }
-    let found = Contributions(of: uid, from: position, limit: page.limit, in: engine.root)
     var members: [(String, ReplyJSON)] = []
     if page.after == nil { members.append(("account", try await exported(uid))) }
-    members += [
-      ("posts", .array(found.posts.map { ReplyJSON(exported: $0.node, [("id", .key($0.id))]) })),
-      (
-        "comments",
-        .array(
-          found.comments.map {
-            ReplyJSON(exported: $0.node, [("id", .key($0.id)), ("post", .key($0.post))])
-          })
-      ),
-      ("stars", .array(found.stars.map { .key($0) })),
-      ("after", found.next.map { .text($0.text) } ?? .null),
-    ]
+    // With the tree at the turn: a call that waits must not hold a version.
+    members += try await beside(turns(of: network)) { [engine, position] in
+      Contributions(of: uid, from: position, limit: page.limit, in: engine.root).members
+    }
     return Session.Completion(try bounded(.object(members), "ask for fewer entries"))
   }
 
@@ -52,6 +45,24 @@ extension Operations {
       "lastLoginAt": details.lastLoginAt.map { .number($0) } ?? .null,
       "sessions": .array(
         sessions.map { ["begun": .number($0.begun), "expires": .number($0.expiresAt)] }),
+    ]
+  }
+}
+
+extension Contributions {
+  /// The members of the reply.
+  fileprivate var members: [(String, ReplyJSON)] {
+    [
+      ("posts", .array(posts.map { ReplyJSON(exported: $0.node, [("id", .key($0.id))]) })),
+      (
+        "comments",
+        .array(
+          comments.map {
+            ReplyJSON(exported: $0.node, [("id", .key($0.id)), ("post", .key($0.post))])
+          })
+      ),
+      ("stars", .array(stars.map { .key($0) })),
+      ("after", next.map { .text($0.text) } ?? .null),
     ]
   }
 }

@@ -4,9 +4,11 @@ import CanopyIdentity
 import CanopySocial
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Testing
 
 @testable import CanopyLineServer
+@testable import CanopySession
 
 /// The deletion of accounts with and without the data of their users, and the export before it.
 @Suite(.timeLimit(.minutes(20))) struct DeletionTests {
@@ -215,6 +217,27 @@ import Testing
       try await ada.client.expect(#"EXPORT {"after":"x"}"#, failsWith: "BAD_REQUEST")
       try await server.connect().expect("EXPORT", failsWith: "UNAUTHENTICATED")
       try await server.connectAsAdministrator().expect("EXPORT", failsWith: "UNAUTHENTICATED")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `EXPORT waits for its turn, and has the posts at its turn`(_ depth: Depth) async throws {
+    try await withIdentity(depth) { server async throws in
+      let ada = try await Person(server, "ada")
+      let other = try await server.connect()
+      try await other.value(
+        "LOGIN \(TestServer.email("ada")) \(quoted(TestServer.password("ada")))")
+      let turns = server.parts.operations.longWork
+      let gate = Gate()
+      async let held: Void = turns.withTurn(of: nil) { await gate.pass() }
+      await gate.reached()
+      try await ada.client.send("EXPORT\n")
+      try await server.eventually { turns.waiting == 1 }
+      try await other.value("POST title body")
+      gate.open()
+      try await held
+      let page = try JSONValue(json: String(try await ada.client.readLine().dropFirst()))
+      #expect(page["posts"]?.elements?.count == 1)
     }
   }
 }
