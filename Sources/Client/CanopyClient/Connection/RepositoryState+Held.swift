@@ -50,8 +50,8 @@ extension RepositoryState {
     guard !held.isEmpty, case .success(let json) = answer, isMade(request, json) else { return }
     let paths = paths(of: request)
     let overtaken = held.removeRefused { request in
-      self.paths(of: request).contains { held in
-        paths.contains { held.hasPrefix($0) || $0.hasPrefix(held) }
+      self.paths(of: request).contains { heldPath in
+        paths.contains { madePath in heldPath.hasPrefix(madePath) || madePath.hasPrefix(heldPath) }
       }
     }
     let error = WireError(

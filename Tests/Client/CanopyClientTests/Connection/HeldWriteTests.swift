@@ -95,6 +95,12 @@ import Testing
       _ = try await database.reference(withPath: "other").getData()
     }
 
+    /// Delivers the replies that the proxy holds back, once it has the first one.
+    func releaseReplies() async throws {
+      await proxy.holding.wait(for: 1)
+      try await proxy.release()
+    }
+
     /// Ends a wait after its time has passed at the server.
     func endWait() {
       backend.parts.clock.advance(1_000)
@@ -159,7 +165,7 @@ import Testing
       scene.proxy.hold("1000 ms")
       for number in 1...3 { scene.set(number) }
       try await eventually { scene.refused == 3 }
-      try await scene.proxy.release()
+      try await scene.releaseReplies()
       await scene.waits.begun.wait(for: 1)
       scene.set(4)
       // One write is made in each second. The next ones are refused: two at first, then one.
@@ -289,7 +295,7 @@ import Testing
       scene.backend.parts.clock.advance(1_000)
       scene.set(2)
       await scene.committed.wait { $0.last == "2" }
-      try await scene.proxy.release()
+      try await scene.releaseReplies()
       await scene.log.wait { $0.contains("saved 2") }
       #expect(
         scene.log.values == ["nothing", "0", "1", "2", "unavailable", "saved 2"])
@@ -307,7 +313,7 @@ import Testing
       scene.backend.parts.clock.advance(1_000)
       scene.set(2)
       try await eventually { scene.refused == 2 }
-      try await scene.proxy.release()
+      try await scene.releaseReplies()
       for (number, refused) in [(1, 3), (2, 3)] {
         await scene.waits.begun.wait(for: number)
         scene.endWait()
