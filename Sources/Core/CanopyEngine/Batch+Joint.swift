@@ -60,7 +60,8 @@ extension Batch {
 
   /// Resolves, authorizes and applies a write of a commit.
   ///
-  /// - Throws: `EngineError.denied`, and the error of `WritePolicy.derive`; then the tree is as before.
+  /// - Throws: `EngineError.denied` and `.commitTooLarge`, and the error of `WritePolicy.derive`; then the tree is as
+  ///   before.
   private mutating func apply(
     _ decision: Decision<Void>, at time: Int64, to joint: inout JointWrite
   ) throws {
@@ -73,6 +74,7 @@ extension Batch {
       if policy.denies(write, before: before.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: before.root, at: time)
+    try checkPriorities(above: assignments)
     var journaled = tree.apply(assignments, of: write)
     if let policy = decision.policy,
       let derived = try authorize(assignments, by: policy, over: before, at: time)

@@ -90,6 +90,7 @@ struct Batch {
       if policy.denies(write, before: tree.root, at: time) { throw EngineError.denied }
     }
     var assignments = write.resolved(in: tree.root, at: time)
+    try checkPriorities(above: assignments)
     // Looked up once: here, or after the authorization, when all assignments are known.
     var views =
       policy != nil ? ConcernedViews() : writer.listeners.views(concernedBy: assignments)
@@ -140,12 +141,23 @@ struct Batch {
     do {
       guard policy.allows(proposed) else { throw EngineError.denied }
       let derived = try policy.derive(proposed)
-      if derived != nil { tree = before }
+      if let derived {
+        tree = before
+        try checkPriorities(above: derived)
+      }
       return derived
     } catch {
       tree = before
       throw error
     }
+  }
+
+  /// Checks, before any other work, that few priorities follow from assignments that are not applied yet.
+  ///
+  /// - Throws: `EngineError.commitTooLarge`.
+  func checkPriorities(above assignments: [Assignment]) throws(EngineError) {
+    let countMax = assignments.count + Limits.commitPrioritiesMax
+    guard tree.hasPriorities(above: assignments, atMost: countMax) else { throw .commitTooLarge }
   }
 
   /// Returns `Commit.keyTime` for a commit of this time.

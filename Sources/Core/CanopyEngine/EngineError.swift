@@ -43,7 +43,7 @@ public enum EngineError: Error, Equatable, Sendable {
     case .commitTooLarge:
       "one write may change at most \(Limits.commitLocationsMax) locations and take "
         + "\(Limits.commitBytesMax) bytes in the journal, with the copies and priorities that follow from it; "
-        + "split it into several"
+        + "besides one priority for each location, \(Limits.commitPrioritiesMax) may follow; split it into several"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not reported as "

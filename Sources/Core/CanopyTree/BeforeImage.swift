@@ -10,18 +10,27 @@ extension Tree {
   public func beforeImage(of assignments: [Assignment]) -> [Assignment] {
     var images: [Assignment] = []
     images.reserveCapacity(assignments.count)
-    for assignment in assignments { addImage(of: assignment.location, to: &images) }
+    var previous: Path?
+    for assignment in assignments {
+      let path = assignment.location.path
+      // The images have the priorities that are also above the previous location.
+      let known = previous.map { min($0.sharedCount(with: path) + 1, $0.count) } ?? 0
+      addImage(of: assignment.location, prioritiesFrom: known, to: &images)
+      previous = path
+    }
     return images.sortedByLocation().withoutOverlaps()
   }
 
-  private func addImage(of location: Location, to images: inout [Assignment]) {
+  private func addImage(
+    of location: Location, prioritiesFrom known: Int, to images: inout [Assignment]
+  ) {
     var node = root
     for (depth, key) in location.path.keys.enumerated() {
       guard node.isBranch else {
         images.append(Assignment(location.path.prefix(depth), node))
         return
       }
-      if !node.priority.isAbsent {
+      if depth >= known, !node.priority.isAbsent {
         images.append(
           Assignment(Location(location.path.prefix(depth), isPriority: true), node.priority))
       }

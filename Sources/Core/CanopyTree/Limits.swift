@@ -45,6 +45,10 @@ public struct Limits: Sendable, Equatable {
   /// whole path.
   public static let commitLocationsMax = 65_536
 
+  /// The most priorities of a commit that follow from its write, besides one for each location of the write. The server
+  /// finds each of these branches, and applies and stores its priority, while all other writes wait.
+  public static let commitPrioritiesMax = 8_192
+
   /// The most bytes of one commit in the journal, as JSON. More than the largest write, because of the locations that
   /// follow from a write, and because an array has its keys there.
   public static let commitBytesMax = 64 * 1024 * 1024

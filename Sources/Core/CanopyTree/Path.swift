@@ -104,6 +104,11 @@ public struct Path: Hashable, Sendable {
     keys.starts(with: ancestor.keys)
   }
 
+  /// Returns the number of first keys that both paths have in common.
+  func sharedCount(with other: Path) -> Int {
+    zip(keys, other.keys).prefix { $0 == $1 }.count
+  }
+
   /// The keys joined by `/`, without a leading slash. Empty for the root.
   public var text: String {
     var bytes: [UInt8] = []

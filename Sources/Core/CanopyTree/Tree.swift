@@ -53,25 +53,57 @@ public struct Tree: Sendable {
   /// returned assignments therefore state the result: a removed branch is removed at its uppermost
   /// empty location, and a remaining priority is assigned.
   private func idempotent(_ assignments: [Assignment]) -> [Assignment] {
-    var result: [Location: Node] = [:]
+    var result: [Assignment] = []
+    result.reserveCapacity(assignments.count)
+    var previous: Path?
     for assignment in assignments {
       let path = assignment.location.path
+      // The result has the nodes that are also on the previous path.
+      let known = previous?.sharedCount(with: path) ?? -1
       var node = root
       var depth = 0
       while depth < path.count, !node.isAbsent {
-        if !node.priority.isAbsent {
-          result[Location(path.prefix(depth), isPriority: true)] = node.priority
+        if depth > known, !node.priority.isAbsent {
+          result.append(Assignment(Location(path.prefix(depth), isPriority: true), node.priority))
         }
         node = node.child(path.keys[depth])
         depth += 1
       }
-      if node.isAbsent {
-        result[Location(path.prefix(depth))] = .absent
-      } else {
-        result[assignment.location] = assignment.value
+      if !node.isAbsent {
+        result.append(assignment)
+      } else if depth > known {
+        result.append(Assignment(path.prefix(depth), .absent))
       }
+      previous = path
     }
-    return result.map { Assignment($0, $1) }.sortedByLocation()
+    return result
+  }
+
+  /// Whether at most `countMax` nodes above the locations of some assignments have a priority. The commit of the
+  /// assignments has the priority of each of these nodes.
+  ///
+  /// Call it before applying the assignments, which should be ordered by location. Otherwise a node may count several
+  /// times.
+  ///
+  /// - Complexity: O(assignments) if their paths have no more than `countMax` keys together, which is usual. Otherwise
+  ///   O(depth × log siblings) for each assignment until the bound is passed.
+  public func hasPriorities(above assignments: [Assignment], atMost countMax: Int) -> Bool {
+    guard assignments.reduce(0, { $0 + $1.location.path.count }) > countMax else { return true }
+    var count = 0
+    var previous: Path?
+    for assignment in assignments {
+      let path = assignment.location.path
+      let known = previous?.sharedCount(with: path) ?? -1
+      var node = root
+      for (depth, key) in path.keys.enumerated() {
+        if node.isAbsent { break }
+        if depth > known, !node.priority.isAbsent { count += 1 }
+        node = node.child(key)
+      }
+      if count > countMax { return false }
+      previous = path
+    }
+    return true
   }
 }
 

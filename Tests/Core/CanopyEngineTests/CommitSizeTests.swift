@@ -87,6 +87,48 @@ import Testing
     }
   }
 
+  @Test
+  func `a commit has the priorities of their bound besides one for each location, and no more`()
+    async throws
+  {
+    // 16 further priorities follow from each location.
+    let (count, depth) = (Limits.commitPrioritiesMax / 16, 17)
+    var chain: Node = 1
+    for _ in 0..<depth { chain = Node(children: [("k", chain)]).withPriority(1) }
+    let chains = Node(children: (0..<count).map { (Key(index: Int32($0)), chain) })
+    let below = String(repeating: "/k", count: depth)
+    let update = (0..<count).map { ("a/\($0)\(below)", "2") }
+    for isAllowed in [true, false] {
+      let journal = InMemoryJournal()
+      try await withBounds(journal) { engine in
+        try await engine.set("a", isAllowed ? chains : chains.withPriority(1))
+        let group = {
+          let write = try Write(
+            update.map { .init(try Location($0.0), try WriteValue(json: $0.1)) })
+          let small = try Write([.init(try Location("b"), WriteValue(1))])
+          return [[Decision(small, ()), Decision(write, ())]]
+        }
+        guard isAllowed else {
+          await expectRefusal(engine) { try await make(update, in: engine) }
+          // The same assignments may follow from a small write, and may be an on-disconnect write.
+          await expectRefusal(engine) { try await make([("b", "1")], derive: update, in: engine) }
+          let decisions = try group()
+          let outcome = await withCheckedContinuation { continuation in
+            engine.submit(decisions) { continuation.resume(returning: $0) }
+          }
+          #expect(outcome.errors.mapValues { $0 as? EngineError } == [1: .commitTooLarge])
+          #expect(engine.value("b") == 1 && engine.value("a/7\(below)") == 1)
+          return
+        }
+        try await make(update, in: engine)
+        #expect(engine.value("a/7\(below)") == 2)
+      }
+      if isAllowed {
+        #expect(journal.commits.last?.assignments.count == count + count * depth)
+      }
+    }
+  }
+
   @Test func `paths of priorities count, many times longer than the write`() async throws {
     let keys = (0..<30).map { String(repeating: "k", count: 100) + "\($0)" }
     var node: Node = 1

@@ -142,6 +142,7 @@ struct DocumentTests {
       "writeBytesMax": "a write is never larger than its line",
       "administratorLocationsMax": "only the administrator meets it",
       "commitLocationsMax": "the refusal of a larger write says what to do: split it",
+      "commitPrioritiesMax": "the refusal of a larger write says what to do: split it",
       "commitBytesMax": "the refusal of a larger write says what to do: split it",
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
