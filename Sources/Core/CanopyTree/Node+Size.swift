@@ -16,11 +16,11 @@ public struct ValueBytes: Sendable, Equatable {
     bytes.memory += other.memory
   }
 
-  /// Returns the bytes of one reply or event. It is charged with a quarter of the budget at most, or with its JSON if
-  /// that is more: a client that reads alone gets every value that is small enough for a reply, however much memory it
-  /// takes.
-  public func charged(_ limits: Limits) -> ValueBytes {
-    ValueBytes(json: json, memory: min(memory, max(json, limits.memoryMax / 4)))
+  /// Whether one reply or event may hold the values: they take half of the budget for the memory at most, or no more
+  /// than their JSON. A client that does not read may soon be the only holder of their version. So each reply is
+  /// charged with all of its memory, and a larger one would end its connection.
+  public func mayBeHeld(_ limits: Limits) -> Bool {
+    memory <= max(json, limits.memoryMax / 2)
   }
 }
 

@@ -184,11 +184,11 @@ package struct EventLines: Sendable {
   ) throws(WireError) -> ValueBytes {
     let (query, node) = (start.listening.query, start.node)
     var budget = ByteBudget(limits.replyBytesMax)
-    if query.fits(node, budget: &budget) { return budget.used.charged(limits) }
+    if query.fits(node, budget: &budget) { return try budget.used.checked(limits) }
     guard start.listening.form == .child, node.isBranch,
       let bytes = query.bytesOfChildren(of: node, limits)
     else { throw .subscriptionTooLarge }
-    return bytes.charged(limits)
+    return try bytes.checked(limits)
   }
 
   /// Returns the bytes of all events. O(bytes) at most.
@@ -203,7 +203,7 @@ package struct EventLines: Sendable {
       guard event.fits(listening.query, budget: &budget) else { throw .subscriptionTooLarge }
       sum += budget.used
     }
-    return sum.charged(limits)
+    return try sum.checked(limits)
   }
 
   /// Creates the line that a subscription has ended.
@@ -232,6 +232,16 @@ package struct EventLines: Sendable {
       }
       endLine(&output)
     }
+  }
+}
+
+extension ValueBytes {
+  /// Returns the bytes.
+  ///
+  /// - Throws: `WireError` when one event may not hold the values: see `mayBeHeld`.
+  fileprivate func checked(_ limits: Limits) throws(WireError) -> ValueBytes {
+    guard mayBeHeld(limits) else { throw .subscriptionTooLarge }
+    return self
   }
 }
 

@@ -204,11 +204,10 @@ extension Operations {
   private func compare(_ node: Node, _ request: CompareAndSet, round: Int) -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
     var budget = ByteBudget(limits.replyBytesMax)
-    guard node.fits(budget: &budget) else {
+    guard node.fits(budget: &budget), budget.used.mayBeHeld(limits) else {
       return .failure(replyTooLarge)
     }
-    let present = CompareAndSet.Hashed(
-      node: node, etag: node.etag, bytes: budget.used.charged(limits))
+    let present = CompareAndSet.Hashed(node: node, etag: node.etag, bytes: budget.used)
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }

@@ -280,19 +280,21 @@ extension Operations {
       node.forEachChild { add($0, $1.isBranch ? true : $1) }
     } else {
       guard node.fits(budget: &budget) else { throw excess() }
+      guard budget.used.mayBeHeld(limits) else { throw replyTooLarge }
       try interruption?.check()
       let etag = options.wantsETag ? node.etag : nil
-      return .value(node, style, etag: etag, bytes: budget.used.charged(limits))
+      return .value(node, style, etag: etag, bytes: budget.used)
     }
     try interruption?.check()
     guard fits else { throw excess() }
-    return .members(members, style, bytes: budget.used.charged(limits))
+    guard budget.used.mayBeHeld(limits) else { throw replyTooLarge }
+    return .members(members, style, bytes: budget.used)
   }
 
   var replyTooLarge: WireError {
     WireError(
       .tooLarge,
-      "the value is larger than a reply may be; ask for fewer entries, with a limit, with "
+      "the value or its memory is larger than a reply may be; ask for fewer entries, with a limit, with "
         + "\"shallow\":true, or further below")
   }
 

@@ -33,18 +33,21 @@ import Testing
     }
   }
 
-  @Test func `a client that reads gets a value that takes more memory than the budget has`()
-    async throws
+  @Test func `a client gets a value that takes half of the budget, and no larger one`() async throws
   {
-    var limits = Limits()
-    limits.memoryMax = 8 * 1024 * 1024
-    #expect(Self.list.heldBytes(atMost: .max) > limits.memoryMax)
-    try await withGateway(limits: limits) { server in
-      let write = try Write.set(Location("open/list"), WriteValue(Self.list))
-      _ = try await server.parts.engine.transact { _ in Decision(write, ()) }
-      try await server.connect { client in
-        let response = try await client.request("GET", "/open/list.json")
-        #expect(response.status == 200 && response.body.count == 2 + 5 * Self.count - 1)
+    // A value is charged without the node itself and its place.
+    let bytes = Self.list.heldBytes(atMost: .max) - 64
+    for memoryMax in [2 * bytes, 2 * bytes - 1] {
+      var limits = Limits()
+      limits.memoryMax = memoryMax
+      try await withGateway(limits: limits) { server in
+        let write = try Write.set(Location("open/list"), WriteValue(Self.list))
+        _ = try await server.parts.engine.transact { _ in Decision(write, ()) }
+        try await server.connect { client in
+          let response = try await client.request("GET", "/open/list.json")
+          guard memoryMax == 2 * bytes else { return #expect(response.status == 413) }
+          #expect(response.status == 200 && response.body.count == 2 + 5 * Self.count - 1)
+        }
       }
     }
   }

@@ -44,16 +44,21 @@ import Testing
     }
   }
 
-  @Test func `a client that reads gets a value that takes more memory than the budget has`()
-    async throws
-  {
-    let memoryMax = 4 * 1024 * 1024
-    #expect(Self.list.heldBytes(atMost: .max) > memoryMax)
-    try await withList(memoryMax: memoryMax) { server in
-      let client = try await server.connectAsAdministrator()
-      let reply = try await client.request("GET /list")
-      #expect(reply.utf8.count == 1 + 2 + 5 * Self.count - 1)
-      try await client.expect("PING", "+\"PONG\"")
+  @Test(arguments: ["GET /list", "CAS /list x 1", "LISTEN /list"])
+  func `a client gets a value that takes half of the budget, and no larger one`(
+    _ request: String
+  ) async throws {
+    // A value is charged without the node itself and its place.
+    let bytes = Self.list.heldBytes(atMost: .max) - 64
+    for memoryMax in [2 * bytes, 2 * bytes - 1] {
+      try await withList(memoryMax: memoryMax) { server in
+        let client = try await server.connectAsAdministrator()
+        let reply = try await client.request(request)
+        #expect(reply.hasPrefix("-TOO_LARGE") == (memoryMax < 2 * bytes), "\(reply.prefix(200))")
+        if request == "GET /list", memoryMax == 2 * bytes {
+          #expect(reply.utf8.count == 1 + 2 + 5 * Self.count - 1)
+        }
+      }
     }
   }
 }

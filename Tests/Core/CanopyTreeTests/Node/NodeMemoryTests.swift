@@ -146,12 +146,26 @@ import Testing
     #expect(Node(1).heldBytes(atMost: 1_000) == 64)
   }
 
-  @Test func `one reply is charged with a quarter of the budget at most, or with its JSON`() {
+  @Test func `one reply may take half of the budget, or as much as its JSON`() {
     var limits = Limits()
     limits.memoryMax = 4_000
-    for (json, memory, charged) in [(10, 1_000, 1_000), (10, 1_001, 1_000), (2_000, 3_000, 2_000)] {
-      let bytes = ValueBytes(json: json, memory: memory).charged(limits)
-      #expect(bytes == ValueBytes(json: json, memory: charged))
+    for (json, memory, mayBeHeld) in [
+      (10, 2_000, true), (10, 2_001, false), (3_000, 3_000, true), (3_000, 3_001, false),
+    ] {
+      #expect(ValueBytes(json: json, memory: memory).mayBeHeld(limits) == mayBeHeld)
     }
+  }
+
+  @Test func `the default budget holds every value of a reply that was written as a whole`() {
+    // Nothing has less JSON for its memory than branches with one child.
+    var chain: Node = true
+    for _ in 1..<Limits.depthMax { chain = Node(children: [("k", chain)]) }
+    let node = Node(children: (0..<1_000).map { (Key(index: $0), chain) })
+    var budget = ByteBudget(.max)
+    #expect(node.fits(budget: &budget))
+    let limits = Limits()
+    #expect(
+      budget.used.memory * (limits.replyBytesMax / 1024) / (budget.used.json / 1024)
+        < limits.memoryMax / 2)
   }
 }
