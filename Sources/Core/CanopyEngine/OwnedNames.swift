@@ -1,4 +1,4 @@
-internal import CanopyTree
+package import CanopyTree
 internal import DequeModule
 
 /// Names with their owners and weights, in the order of their last use.
@@ -9,7 +9,7 @@ internal import DequeModule
 /// The caller keeps the weight of each name, and reports how it changes.
 ///
 /// A value type. Each operation costs O(1) on average.
-struct OwnedNames: Sendable {
+package struct OwnedNames: Sendable {
   private struct Owner {
     var names = RecencyOrder<ByteString>()
     /// The sum of the weights of the names.
@@ -22,9 +22,12 @@ struct OwnedNames: Sendable {
   /// The weight of the owner whose names weigh the most.
   private var most = 0
   /// The number of names.
-  private(set) var count = 0
+  package private(set) var count = 0
   /// The sum of all weights.
   private(set) var weight = 0
+
+  /// Creates an empty collection.
+  package init() {}
 
   /// The number of entries in memory, obsolete ones included.
   var entryCount: Int {
@@ -35,7 +38,7 @@ struct OwnedNames: Sendable {
   /// Notes that a name was used now, and that its weight has changed. Adds it if it is new.
   ///
   /// - Parameter change: the whole weight of a new name, at least 1.
-  mutating func use(_ name: ByteString, of owner: ByteString?, changing change: Int) {
+  package mutating func use(_ name: ByteString, of owner: ByteString?, changing change: Int) {
     update(owner, isUse: true) {
       $0.names.use(name)
       $0.weight += change
@@ -51,14 +54,14 @@ struct OwnedNames: Sendable {
   /// Removes a name, if there is such a name of this owner.
   ///
   /// - Parameter weight: the weight of the name.
-  mutating func remove(_ name: ByteString, of owner: ByteString?, weight: Int) {
+  package mutating func remove(_ name: ByteString, of owner: ByteString?, weight: Int) {
     update(owner, isUse: false) {
       if $0.names.remove(name) { $0.weight -= weight }
     }
   }
 
   /// Returns the first name to drop; nil when there are no names.
-  mutating func first() -> ByteString? {
+  package mutating func first() -> ByteString? {
     guard let owner = owners[most]?.first() else { return nil }
     return names[owner]?.names.first()
   }

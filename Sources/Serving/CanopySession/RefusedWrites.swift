@@ -1,4 +1,3 @@
-internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopyTree
 internal import CanopyWire
@@ -9,6 +8,9 @@ internal import Synchronization
 /// A client that has sent several writes ahead sends all of them again in their order. Without this, a later one could
 /// be made first, and the earlier one, made after it, would replace its value.
 ///
+/// If there are too many clients, the owner with the most of them loses the one that was refused longest ago (see
+/// `OwnedNames`). So no user can make the server forget the clients of another.
+///
 /// Complexity: O(`numbersMax`).
 struct RefusedWrites: Sendable {
   private struct Client {
@@ -16,6 +18,8 @@ struct RefusedWrites: Sendable {
     var numbers: [Int64] = []
     /// The time of the first refusal.
     let at: Int64
+    /// The owner of the first refused write.
+    let owner: ByteString?
   }
 
   /// The number of clients that are remembered.
@@ -26,7 +30,10 @@ struct RefusedWrites: Sendable {
   /// has probably given the write up.
   static let orderMax: Int64 = 60_000
 
-  private var clients = RecencyTable<ByteString, Client>(capacity: RefusedWrites.clientsMax)
+  /// The clients by `WriteOrigin.rememberedName`.
+  private var clients: [ByteString: Client] = [:]
+  /// The names of `clients`, each with the weight 1.
+  private var names = OwnedNames()
 
   /// The number of clients.
   var count: Int { clients.count }
@@ -35,12 +42,22 @@ struct RefusedWrites: Sendable {
   ///
   /// - Parameter now: the time in milliseconds since 1970.
   mutating func note(_ origin: WriteOrigin, now: Int64) {
-    var client = present(origin, now) ?? Client(at: now)
+    let name = origin.rememberedName
+    let known = clients[name]
+    let owner = known.map { $0.owner } ?? origin.owner.map { ByteString($0) }
+    var client = present(origin, now) ?? Client(at: now, owner: owner)
     guard !client.numbers.contains(origin.number) else { return }
     client.numbers.append(origin.number)
     client.numbers.sort()
     client.numbers = Array(client.numbers.prefix(RefusedWrites.numbersMax))
-    clients.set(client, for: origin.rememberedName)
+    clients[name] = client
+    names.use(name, of: owner, changing: known == nil ? 1 : 0)
+    while names.count > RefusedWrites.clientsMax, let surplus = names.first() { remove(surplus) }
+  }
+
+  private mutating func remove(_ name: ByteString) {
+    guard let client = clients.removeValue(forKey: name) else { return }
+    names.remove(name, of: client.owner, weight: 1)
   }
 
   /// Whether a refused write has yet to come again before a write.
@@ -51,13 +68,12 @@ struct RefusedWrites: Sendable {
 
   /// Notes that a write has come in its order. Forgets its refusal, and those of earlier writes.
   mutating func forget(_ origin: WriteOrigin, now: Int64) {
-    guard clients[origin.rememberedName] != nil else { return }
-    var client = present(origin, now) ?? Client(at: now)
-    client.numbers.removeAll { $0 <= origin.number }
-    if client.numbers.isEmpty {
-      clients.remove(origin.rememberedName)
+    var client = present(origin, now)
+    client?.numbers.removeAll { $0 <= origin.number }
+    if let client, !client.numbers.isEmpty {
+      clients[origin.rememberedName] = client
     } else {
-      clients.set(client, for: origin.rememberedName)
+      remove(origin.rememberedName)
     }
   }
 

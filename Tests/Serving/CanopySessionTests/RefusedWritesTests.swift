@@ -49,6 +49,37 @@ struct RefusedWritesTests {
     #expect(refused.count == 0)
   }
 
+  @Test func `the clients of one user do not displace those of another`() throws {
+    var refused = RefusedWrites()
+    func origin(_ client: String, of owner: String?, _ number: Int64 = 1) throws -> WriteOrigin {
+      var origin = try WriteOrigin(client: client, number: number, seen: 0)
+      origin.owner = owner
+      return origin
+    }
+    func isKnown(_ client: String, of owner: String?) throws -> Bool {
+      try refused.blocks(origin(client, of: owner, 2), now: 0)
+    }
+    let victim = "name-of-the-first-client"
+    refused.note(try origin(victim, of: "ada"), now: 0)
+    let clientsMax = RefusedWrites.clientsMax
+    for number in 1..<clientsMax {
+      refused.note(try origin("a-secret-random-name-\(number)", of: "eve"), now: 0)
+    }
+    #expect(refused.count == clientsMax)
+    #expect(try isKnown("a-secret-random-name-1", of: "eve"))
+    for number in clientsMax...clientsMax + 500 {
+      refused.note(try origin("a-secret-random-name-\(number)", of: "eve"), now: 0)
+    }
+    #expect(refused.count == clientsMax)
+    #expect(try isKnown(victim, of: "ada"))
+    #expect(try !isKnown("a-secret-random-name-501", of: "eve"))
+    #expect(try isKnown("a-secret-random-name-502", of: "eve"))
+    // Another user under the same secret name counts for the first one.
+    refused.note(try origin(victim, of: "eve", 3), now: 0)
+    refused.forget(try origin(victim, of: "eve", 3), now: 0)
+    #expect(try refused.count == clientsMax - 1 && !isKnown(victim, of: "ada"))
+  }
+
   @Test func `a write that is blocked is remembered as refused itself`() throws {
     let failed = FailedWrites()
     failed.note(try origin(1), EngineError.journalFailed, now: 0)
