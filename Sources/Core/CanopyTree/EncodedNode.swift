@@ -21,45 +21,45 @@ struct EncodedNode: Sendable {
 
 /// The encoded nodes of a write.
 struct EncodedNodes: Sendable {
-  /// The most nodes without an identity, such as strings, which are found one by one.
-  static let leavesMax = 16
+  private var nodes: [UInt: EncodedNode] = [:]
 
-  private var branches: [ObjectIdentifier: EncodedNode] = [:]
-  private var leaves: [EncodedNode] = []
+  var count: Int { nodes.count }
 
-  var count: Int { branches.count + leaves.count }
-
-  mutating func add(_ encoded: EncodedNode) {
-    if let identity = encoded.node.versionIdentity {
-      branches[identity] = encoded
-    } else if leaves.count < EncodedNodes.leavesMax {
-      leaves.append(encoded)
-    }
+  mutating func add(_ node: Node) {
+    guard let identity = node.versionIdentity, nodes[identity] == nil else { return }
+    nodes[identity] = EncodedNode(node)
   }
 
-  /// Calls `body` with the text of a node. Returns nil if the text is not known. O(1), and O(bytes) for a string.
+  /// Calls `body` with the text of a node. Returns nil if the text is not known. O(1), besides `body`
   func withText<R>(of node: Node, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
-    let found =
-      if let identity = node.versionIdentity {
-        branches[identity]
-      } else {
-        leaves.first { $0.node.isIdentical(to: node) }
-      }
-    return found.map { $0.bytes.withUnsafeBytes(body) }
+    guard let identity = node.versionIdentity, let found = nodes[identity],
+      found.node.isIdentical(to: node)
+    else { return nil }
+    return found.bytes.withUnsafeBytes(body)
   }
 }
 
 extension Node {
-  /// The identity of a version of a branch, with or without indexes and a priority; nil for a leaf without a priority.
-  /// Nodes with the same identity are equal. Valid as long as the node is referenced.
-  fileprivate var versionIdentity: ObjectIdentifier? {
+  /// The address of a version of a branch, with or without indexes and a priority, or of the bytes of a string; nil for
+  /// small leaves. Nodes with the same address are equal. Valid as long as the node is referenced.
+  fileprivate var versionIdentity: UInt? {
     switch storage {
-    case .branch(let children): children.identity
-    case .packed(let packed): packed.identity
-    case .indexed(let box): box.children.identity
-    case .prioritized(let box): ObjectIdentifier(box)
+    case .branch(let children): UInt(bitPattern: children.identity)
+    case .packed(let packed): UInt(bitPattern: packed.identity)
+    case .indexed(let box): UInt(bitPattern: box.children.identity)
+    case .prioritized(let box): UInt(bitPattern: ObjectIdentifier(box))
+    case .string(let text): text.address
     default: nil
     }
+  }
+}
+
+extension String {
+  /// The address of the bytes; nil for a string that has no memory of its own, because it is small.
+  fileprivate var address: UInt? {
+    // Up to 15 bytes stand in the string itself.
+    guard utf8.count > 15 else { return nil }
+    return utf8.withContiguousStorageIfAvailable { UInt(bitPattern: $0.baseAddress) }
   }
 }
 
@@ -71,7 +71,7 @@ extension Write {
     guard !assignments.allSatisfy({ $0.value.fits(budget: &budget) }) else { return }
     var encoded = EncodedNodes()
     for item in items where item.value.serverValues.isEmpty && !item.value.node.isAbsent {
-      if let node = EncodedNode(item.value.node) { encoded.add(node) }
+      encoded.add(item.value.node)
     }
     encodedValues = encoded
   }

@@ -40,11 +40,31 @@ struct EncodedValueTests {
     }
     #expect(try count([value], over: 1_000) == 0)
     #expect(try count([value], over: 10) == 1)
-    #expect(try count([value, value], over: 150) == 2)
-    let many = (0...EncodedNodes.leavesMax).map { Node(String(repeating: "v", count: 100 + $0)) }
-    #expect(try count(many, over: 150) == EncodedNodes.leavesMax)
-    #expect(try count([value, .absent, 1], over: 0) == 2)
+    // The same string has one text.
+    #expect(try count([value, value], over: 150) == 1)
+    #expect(try count([value, .absent, 1], over: 0) == 1)
     #expect(try count([.absent], over: 0) == 0)
+    // A string that has no memory of its own takes no time.
+    #expect(try count([Node(String(repeating: "v", count: 15))], over: 0) == 0)
+    #expect(try count([Node(String(repeating: "v", count: 16))], over: 0) == 1)
+  }
+
+  @Test func `each of many strings is encoded, and found again`() throws {
+    let strings = (0..<200).map { Node(String(repeating: "v", count: 1_000) + "\($0)") }
+    var write = try Write(
+      setting: strings.enumerated().map { try Assignment(Path("k\($0)"), $1) })
+    write.encodeValues(over: 10_000)
+    #expect(write.encodedValues?.count == 200)
+    var tree = Tree()
+    let journaled = tree.apply(write.resolved(in: .absent, at: 0), of: write)
+    #expect(journaled.count == 200)
+    for assignment in journaled {
+      let text = write.encodedValues?.withText(of: assignment.value) { Array($0) }
+      #expect(text == Array(assignment.value.json(.export).utf8))
+    }
+    // An equal string elsewhere in memory is another.
+    let other = Node(String(repeating: "v", count: 1_000) + "7")
+    #expect(write.encodedValues?.withText(of: other) { $0.count } == nil)
   }
 
   @Test func `a text is found whatever stands before its value`() throws {
