@@ -67,7 +67,7 @@ import Testing
         let reply = try await client.readLine()
         #expect(reply.hasPrefix("-UNAVAILABLE "), "\(reply)")
       }
-      // Those of other clients, and those without a number, are made.
+      // Writes of other clients, and writes without a number, are made.
       for _ in 1...2 { #expect(try await client.readLine().hasPrefix("+")) }
       #expect(server.root.child("n").isAbsent)
       // They come again together, and perhaps in one batch.

@@ -157,7 +157,7 @@ import Testing
   }
 
   @Test func `the default budget holds every value of a reply that was written as a whole`() {
-    // Nothing has less JSON for its memory than branches with one child.
+    // Branches with one child have the least JSON for their memory.
     var chain: Node = true
     for _ in 1..<Limits.depthMax { chain = Node(children: [("k", chain)]) }
     let node = Node(children: (0..<1_000).map { (Key(index: $0), chain) })

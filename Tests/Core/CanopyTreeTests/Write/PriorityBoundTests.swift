@@ -23,7 +23,7 @@ struct PriorityBoundTests {
     let assignments = try [
       "a/.priority", "a/b/c", "a/b/d", "a/e/x/y", "f/g", "f/h/i/j/k",
     ].map { Assignment(try Location($0), 1) }
-    // Those of the root, of `a/b` and of `a`, unless it is written itself.
+    // The priorities of the root and of `a/b`, and that of `a` unless the write sets it.
     for (assignments, count) in [(assignments, 2), (Array(assignments.dropFirst()), 3)] {
       for countMax in [count - 1, count] {
         #expect(tree.hasPriorities(above: assignments, atMost: countMax) == (countMax == count))
