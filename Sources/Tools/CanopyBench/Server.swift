@@ -115,6 +115,21 @@ final class Server {
     return (String(decoding: data, as: UTF8.self), process.terminationStatus)
   }
 
+  /// Returns the metrics of the server that listens for HTTP on a port.
+  static func metrics(_ port: Int) throws -> String {
+    let socket = try TCPSocket(port: port)
+    let request = "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    _ = try Array(request.utf8).withUnsafeBytes { try socket.send($0) }
+    var bytes: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
+      guard count > 0 else { break }
+      bytes += chunk[..<count]
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Sets the peak of its memory, `VmHWM`, to the memory in use now.
   func forgetPeakMemory() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)

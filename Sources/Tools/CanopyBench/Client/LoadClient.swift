@@ -4,14 +4,15 @@ import Histogram
 
 /// The load generator: connections with a fixed number of requests in flight each, driven by one thread.
 ///
-/// It is the same for every system; only the bytes differ. It is a closed loop: a reply makes it send the next request.
+/// It is the same for every system; only the bytes differ. `run` is a closed loop: a reply makes it send the next
+/// request. `run(at:…)` sends at given times instead.
 final class LoadClient<D: Dialect> {
   private let dialect: D
-  private let users: [User]
-  private let poller: Poller
+  let users: [User]
+  let poller: Poller
 
   /// A connection and its requests in flight. Replies arrive in the order of requests.
-  private final class User {
+  final class User {
     let channel: Channel<D.Framer>
     var random = SplitMix64(seed: 0)
     var inFlight: [(request: D.Request?, sentAt: Int64)] = []
@@ -46,11 +47,10 @@ final class LoadClient<D: Dialect> {
     _ pace: Pace, next: (inout SplitMix64) -> D.Request, usage: () throws -> Double
   ) throws -> Sample {
     var sample = Sample()
+    if pace.hasTimeline { sample.timeline = Timeline() }
     var times = RunTimes(warmUpSeconds: pace.warmUpSeconds, seconds: pace.seconds)
+    prepare(pace.seed, depth: pace.depth)
     for (id, user) in users.enumerated() {
-      user.random = SplitMix64(seed: pace.seed &* 1_000_003 &+ UInt64(id))
-      user.inFlight = Array(repeating: (nil, 0), count: pace.depth)
-      user.oldest = 0
       try send(user, id, pace.depth, next, at: monotonicNanoseconds())
     }
     var waiting = users.count * pace.depth
@@ -77,7 +77,17 @@ final class LoadClient<D: Dialect> {
     return sample
   }
 
-  private func take(
+  /// Begins a run: no request is in flight, and each user has random numbers of its own.
+  func prepare(_ seed: UInt64, depth: Int) {
+    for (id, user) in users.enumerated() {
+      user.random = SplitMix64(seed: seed &* 1_000_003 &+ UInt64(id))
+      user.inFlight = Array(repeating: (nil, 0), count: depth)
+      user.oldest = 0
+    }
+  }
+
+  /// Takes a reply that arrived now: notes its latency, and checks it.
+  func take(
     _ reply: Channel<D.Framer>.Reply, _ user: User, _ id: Int, _ now: Int64, _ isMeasuring: Bool,
     _ sample: inout Sample
   ) {
@@ -92,6 +102,7 @@ final class LoadClient<D: Dialect> {
     if isMeasuring {
       sample.operations += 1
       sample.latencies.record(UInt64(max(1, now - sentAt)))
+      sample.timeline?.record(latency: now - sentAt, at: now)
     }
     let verdict =
       reply.frame.isError
@@ -109,18 +120,22 @@ final class LoadClient<D: Dialect> {
   private func send(
     _ user: User, _ id: Int, _ count: Int, _ next: (inout SplitMix64) -> D.Request, at now: Int64
   ) throws {
-    for _ in 0..<count {
-      let request = next(&user.random)
-      var place = user.oldest + user.waiting
-      if place >= user.inFlight.count { place -= user.inFlight.count }
-      user.inFlight[place] = (request, now)
-      user.waiting += 1
-      dialect.write(request, as: id, to: &user.channel.output)
-    }
+    for _ in 0..<count { append(next(&user.random), user, id, at: now) }
     try flush(user, id)
   }
 
-  private func flush(_ user: User, _ id: Int) throws {
+  /// Puts a request into the output of a user. Precondition: there is room for another request in flight.
+  ///
+  /// - Parameter time: the start of its latency.
+  func append(_ request: D.Request, _ user: User, _ id: Int, at time: Int64) {
+    var place = user.oldest + user.waiting
+    if place >= user.inFlight.count { place -= user.inFlight.count }
+    user.inFlight[place] = (request, time)
+    user.waiting += 1
+    dialect.write(request, as: id, to: &user.channel.output)
+  }
+
+  func flush(_ user: User, _ id: Int) throws {
     let wantsRoom = try !user.channel.flush()
     if wantsRoom != user.wantsRoom {
       user.wantsRoom = wantsRoom
@@ -132,7 +147,14 @@ final class LoadClient<D: Dialect> {
 extension LoadClient where D.Request == BlogRequest {
   /// Loads the server with the requests of a round.
   func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
-    try run(
-      round.pace, next: { random in round.mix.next(posts: round.posts, &random) }, usage: usage)
+    func next(_ random: inout SplitMix64) -> BlogRequest {
+      round.mix.next(posts: round.posts, &random)
+    }
+    guard let rate = round.requestsPerSecond else {
+      return try run(round.pace, next: next, usage: usage)
+    }
+    return try run(
+      at: FixedRate(requestsPerSecond: rate, seconds: round.seconds, seed: round.seed), next: next,
+      usage: usage)
   }
 }

@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 import Histogram
 
@@ -11,9 +12,15 @@ struct Round {
   /// The number of posts at the start.
   var posts: Int
   var seed: UInt64
+  /// The rate at which requests are sent; nil if each reply makes its user send the next one.
+  var requestsPerSecond: Double?
+  /// Whether the sample gets the results of each second. With a fixed rate it always does.
+  var hasTimeline = false
 
   var pace: Pace {
-    Pace(depth: depth, warmUpSeconds: warmUpSeconds, seconds: seconds, seed: seed)
+    Pace(
+      depth: depth, warmUpSeconds: warmUpSeconds, seconds: seconds, seed: seed,
+      hasTimeline: hasTimeline)
   }
 }
 
@@ -24,6 +31,8 @@ struct Pace {
   var warmUpSeconds: Double
   var seconds: Double
   var seed: UInt64
+  /// Whether the sample gets the results of each second.
+  var hasTimeline = false
 }
 
 /// The results of one round.
@@ -33,6 +42,8 @@ struct Sample {
   /// The nanoseconds from a request to its reply, to three digits, up to a minute.
   var latencies = Histogram<UInt64>(
     highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
+  /// The results of each second; nil if they were not asked for.
+  var timeline: Timeline?
   var serverCPUSeconds = 0.0
   var clientCPUSeconds = 0.0
   /// The CPU seconds of all programs on the machine.

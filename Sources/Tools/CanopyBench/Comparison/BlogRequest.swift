@@ -26,6 +26,8 @@ enum Mix {
   /// Stars of all users on one post.
   case starOne
   case starAll
+  /// One half posts, one half stars on all posts.
+  case writes
   case show
   case recent
   case top
@@ -44,6 +46,7 @@ enum Mix {
     case .post: .post(number: posts + random.below(900_000_000))
     case .starOne: .star(post: Mix.popularPost)
     case .starAll: .star(post: 1 + random.below(posts - 1))
+    case .writes: (random.below(2) == 0 ? Mix.post : .starAll).next(posts: posts, &random)
     case .show: .show(post: random.below(posts))
     case .recent: .recent
     case .top: .top

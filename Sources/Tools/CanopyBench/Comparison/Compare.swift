@@ -53,7 +53,7 @@ struct Compare: ParsableCommand {
       Children.endAll()
       withExtendedLifetime(signals) {}
     }
-    raiseFileLimit()
+    raiseFileLimit(to: 0)
     var plan = quick ? Plan.quick : Plan.full
     if let rounds { plan.rounds = max(1, rounds) }
     if let seconds { plan.seconds = seconds }
@@ -83,14 +83,20 @@ struct Compare: ParsableCommand {
     return Set(
       PeerName.named.filter { name in system.isEmpty || system.contains(where: name.matches) })
   }
+}
 
-  /// Raises the limit on open files: a thousand listeners need two thousand.
-  private func raiseFileLimit() {
-    var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-    limit.rlim_cur = limit.rlim_max
-    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+/// Raises the limit on open files, as far as this user may: a thousand listeners need two thousand.
+///
+/// - Parameter count: the wanted number. Only root may exceed the hard limit.
+func raiseFileLimit(to count: Int) {
+  var limit = rlimit()
+  guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+  if count > limit.rlim_max {
+    var wanted = rlimit(rlim_cur: rlim_t(count), rlim_max: rlim_t(count))
+    if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &wanted) == 0 { return }
   }
+  limit.rlim_cur = limit.rlim_max
+  setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
 }
 
 extension PeerName {
@@ -98,7 +104,7 @@ extension PeerName {
   fileprivate static let named = allCases.filter { $0 != .canopyOnPostgres }
   fileprivate static let list = named.map { $0.rawValue.lowercased() }.joined(separator: ", ")
 
-  fileprivate func matches(_ name: String) -> Bool {
+  func matches(_ name: String) -> Bool {
     rawValue.lowercased() == name.lowercased()
   }
 }

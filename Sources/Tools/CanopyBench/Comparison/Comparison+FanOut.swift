@@ -69,7 +69,7 @@ extension CanopyPeer {
 }
 
 extension RedisPeer {
-  fileprivate static func fanOut(textBytes: Int) -> FanOutDialect<RESPFramer> {
+  static func fanOut(textBytes: Int) -> FanOutDialect<RESPFramer> {
     FanOutDialect(
       subscribe: [RESP.command(["SUBSCRIBE", "fan-out"])], logIn: [],
       publish: { RESP.command(["PUBLISH", "fan-out", $0]) },

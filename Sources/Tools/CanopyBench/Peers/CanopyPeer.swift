@@ -28,7 +28,8 @@ final class CanopyPeer: Peer {
   /// - Parameter postgres: a server to which the data of the folder are moved first. A node on it then takes the place
   ///   of a server on the folder.
   init(
-    _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil
+    _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil,
+    checkpoints: Checkpoints = .later, connectionsMax: Int? = nil
   ) throws {
     self.data = data
     self.tokens = tokens
@@ -39,23 +40,32 @@ final class CanopyPeer: Peer {
       let outcome = try Server.run(["migrate", "--from", folder, "--to", postgres.url])
       guard outcome.status == 0 else { throw BenchFailure("canopy migrate: \(outcome.output)") }
     }
-    server = try CanopyPeer.start(postgres == nil ? folder : folder + "-node", postgres)
+    server = try CanopyPeer.start(
+      postgres == nil ? folder : folder + "-node", postgres, checkpoints,
+      connectionsMax.map { ["--connections-max", "\($0)"] } ?? [])
     guard let port = server.httpPort else { throw BenchFailure("Canopy has no port for HTTP") }
     httpPort = port
   }
 
-  private static func start(_ folder: String, _ postgres: PostgresServer?) throws -> Server {
-    // As for the other systems, no checkpoint happens during a round.
-    let arguments = ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
+  private static func start(
+    _ folder: String, _ postgres: PostgresServer?, _ checkpoints: Checkpoints,
+    _ others: [String] = []
+  ) throws -> Server {
+    let arguments =
+      switch checkpoints {
+      case .later: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
+      case .byDefault: [] as [String]
+      }
     return try Server(
-      folder: folder, arguments: arguments + (postgres.map { ["--postgres", $0.url] } ?? []),
+      folder: folder,
+      arguments: arguments + others + (postgres.map { ["--postgres", $0.url] } ?? []),
       hasHTTP: true)
   }
 
   /// Starts another node on the PostgreSQL server.
   func addNode() throws {
     guard let postgres else { throw BenchFailure("a data folder has one server only") }
-    nodes.append(try CanopyPeer.start(server.folder + "-\(nodes.count + 2)", postgres))
+    nodes.append(try CanopyPeer.start(server.folder + "-\(nodes.count + 2)", postgres, .later))
   }
 
   /// Whether this is a node of a PostgreSQL server.

@@ -18,6 +18,14 @@ protocol Peer: AnyObject {
   func stop() throws
 }
 
+/// The time of checkpoints, as PostgreSQL and Canopy call them; Redis calls its own a rewrite of the file.
+enum Checkpoints {
+  /// No checkpoint before the end of the measurement.
+  case later
+  /// The times that each system chooses by default.
+  case byDefault
+}
+
 enum PeerName: String, CaseIterable, Codable {
   case canopy = "Canopy"
   /// A node of Canopy whose journal is in PostgreSQL.
@@ -28,6 +36,7 @@ enum PeerName: String, CaseIterable, Codable {
   case nginx = "nginx"
   case hummingbird = "Hummingbird"
   case nio = "NIO"
+  case nats = "NATS"
 }
 
 /// The counts of a system's data, which must agree with its replies.

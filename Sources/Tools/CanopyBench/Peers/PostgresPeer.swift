@@ -7,10 +7,10 @@ final class PostgresPeer: Peer {
 
   var usage: Usage { server.usage }
 
-  init(_ data: DataSet, folder: String) throws {
+  init(_ data: DataSet, folder: String, checkpoints: Checkpoints = .later) throws {
     self.data = data
     server = try PostgresServer(
-      folder: folder,
+      folder: folder, checkpoints: checkpoints,
       settings: [
         "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
         // Some plans are created once, while their table is still empty. They must suit full tables.

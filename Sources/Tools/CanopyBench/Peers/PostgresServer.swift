@@ -17,7 +17,10 @@ final class PostgresServer {
   /// Makes the data folder, starts the server, and returns when it answers.
   ///
   /// - Parameter settings: further settings of the server, with their values.
-  init(folder: String, settings: KeyValuePairs<String, String> = [:]) throws {
+  init(
+    folder: String, checkpoints: Checkpoints = .later,
+    settings: KeyValuePairs<String, String> = [:]
+  ) throws {
     port = try freePort()
     // PostgreSQL refuses to run as root; Debian's package has created a user for it.
     let isRoot = getuid() == 0
@@ -43,13 +46,14 @@ final class PostgresServer {
     try ChildProcess.run(initialize, options)
     let common: KeyValuePairs = [
       "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "100",
-      // The defaults are durable. There is memory for all data, and no checkpoint happens during a round.
-      "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB",
-      "max_wal_size": "8GB", "checkpoint_timeout": "30min", "jit": "off",
+      // The defaults are durable. There is memory for all data.
+      "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB", "jit": "off",
     ]
+    let noCheckpoints: KeyValuePairs = ["max_wal_size": "8GB", "checkpoint_timeout": "30min"]
     let (serve, arguments) = command(
       ["\(programs)/postgres", "-D", folder, "-p", "\(port)"]
-        + (Array(common) + Array(settings)).flatMap { ["-c", "\($0.key)=\($0.value)"] })
+        + (Array(common) + Array(checkpoints == .later ? noCheckpoints : [:]) + Array(settings))
+        .flatMap { ["-c", "\($0.key)=\($0.value)"] })
     // SIGQUIT ends it at once, with its processes.
     process = try ChildProcess(serve, arguments, log: folder + ".log", endedBy: SIGQUIT)
     _ = try process.waitUntilReady { try open() }

@@ -7,30 +7,38 @@ final class RedisPeer: Peer {
   let name = PeerName.redis
   private let folder: String
   private let data: DataSet
+  private let options: [String]
   private var process: ChildProcess
   let port: Int
   private var client: LoadClient<RedisDialect>?
 
   var usage: Usage { Usage(processID: process.processID) }
 
-  init(_ data: DataSet, folder: String) throws {
+  init(
+    _ data: DataSet, folder: String, checkpoints: Checkpoints = .later, clientsMax: Int = 10_000
+  ) throws {
     self.data = data
     self.folder = folder
+    options =
+      ["--maxclients", "\(clientsMax)"]
+      + (checkpoints == .later ? ["--auto-aof-rewrite-percentage", "0"] : [])
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     port = try freePort()
-    process = try Self.process(folder, port)
+    process = try Self.process(folder, port, options)
     try waitUntilReady()
   }
 
   /// Starts Redis. Hashes are packed lists up to a kilobyte, which includes posts: a third less memory, and not slower.
-  private static func process(_ folder: String, _ port: Int) throws -> ChildProcess {
-    try ChildProcess(
-      executable,
-      [
-        "--port", "\(port)", "--bind", "127.0.0.1", "--dir", folder, "--save", "",
-        "--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0",
-        "--hash-max-listpack-value", "1024", "--tcp-backlog", "1024",
-      ], log: folder + ".log", endedBy: SIGKILL)
+  private static func process(
+    _ folder: String, _ port: Int, _ options: [String]
+  ) throws -> ChildProcess {
+    let arguments = [
+      "--port", "\(port)", "--bind", "127.0.0.1", "--dir", folder, "--save", "",
+      "--appendonly", "yes", "--appendfsync", "always",
+      "--hash-max-listpack-value", "1024", "--tcp-backlog", "1024",
+    ]
+    return try ChildProcess(
+      executable, arguments + options, log: folder + ".log", endedBy: SIGKILL)
   }
 
   /// Waits until Redis has loaded its file. Before, it replies with an error.
@@ -81,7 +89,7 @@ final class RedisPeer: Peer {
 
   /// Restarts Redis with its file.
   func start() throws {
-    process = try Self.process(folder, port)
+    process = try Self.process(folder, port, options)
     try waitUntilReady()
   }
 

@@ -46,6 +46,16 @@ struct Usage {
     return others.reduce(bytes) { $0 + $1.peakBytes() }
   }
 
+  /// The bytes that its processes have made the system write to the disk. Those of an ended child are part of its
+  /// parent's.
+  func writtenBytes() -> Int {
+    processIDs.reduce(0) { sum, id in
+      let text = (try? String(contentsOfFile: "/proc/\(id)/io", encoding: .utf8)) ?? ""
+      let line = text.split(separator: "\n").first { $0.hasPrefix("write_bytes:") }
+      return sum + (line?.split(separator: " ").last.flatMap { Int($0) } ?? 0)
+    }
+  }
+
   func residentBytes() -> Int {
     field("VmRSS", of: "/proc/\(processID)/status")
   }
