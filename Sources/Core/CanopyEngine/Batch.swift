@@ -74,14 +74,16 @@ struct Batch {
   ///
   /// - Parameter proposal: the proposal of the decision. It ends here, because its second reference to the tree would
   ///   make `apply` copy the pages on the path.
+  /// - Returns: see `Committed.priorityBytes`.
   /// - Throws: `EngineError.denied`, `.commitTooLarge` and `.unstorable`, and the error of `WritePolicy.derive`; then
   ///   nothing has changed.
+  @discardableResult
   mutating func make<Result>(
     _ decision: Decision<Result>, of proposal: consuming Proposal
-  ) throws {
+  ) throws -> Int {
     let (time, origin) = (proposal.now, proposal.origin)
     _ = consume proposal
-    guard let write = decision.write, let first = write.assignments.first else { return }
+    guard let write = decision.write, let first = write.assignments.first else { return 0 }
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
@@ -124,6 +126,8 @@ struct Batch {
         ? [] : decision.completedDisconnectWrite.map { [$0] } ?? [],
       keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: views, over: before)
+    // The assignment of a write without another one is not a priority that follows from it.
+    return journaled.count > 1 ? journaled.priorityBytes(besides: assignments) : 0
   }
 
   /// Authorizes assignments that were just applied. If nothing else follows from them, the tree stays as it is.

@@ -75,7 +75,7 @@ extension Operations {
     guard !request.takesLongToMake else {
       return makeBeside(request, context, isCheckedEarly: isCheckedEarly, then: begin)
     }
-    let write = try request.made(limits)
+    let write = try made(request, for: context.quotaOwner)
     if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
     begin(write)
   }
@@ -130,11 +130,12 @@ extension Operations {
         try decide(request, hashed, &proposal)
       }, once: request.origin, of: request.context.owner, named: "CAS"
     ) { [self] result in
-      note(request.origin, result)
+      note(request.origin, from: request.context.quotaOwner.network, result)
       switch result {
       case .success(let committed):
         switch committed.result {
         case .committed:
+          count(priorityBytes: committed.priorityBytes, for: request.context.quotaOwner)
           continueUnfinishedWork()
           completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
@@ -152,7 +153,8 @@ extension Operations {
   private func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
-    try failedWrites.check(request.origin, now: proposal.now)
+    try failedWrites.check(
+      request.origin, from: request.context.quotaOwner.network, now: proposal.now)
     let present = proposal.root.at(request.location)
     let isCreation = request.isCreation && present.isAbsent
     guard isCreation || mayRead(request, in: proposal.root) else { throw WireError.denied }
