@@ -253,17 +253,24 @@ struct Change {
 
 extension Commit {
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
-  func estimatedBytes(upTo bytesMax: Int) -> Int {
-    bytesMax - Commit.left(of: bytesMax, after: assignments) + BeforeImageCodec.bytesMax
-      - Commit.left(of: BeforeImageCodec.bytesMax, after: beforeImage ?? [])
+  func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }
+
+  /// Returns the bytes of the assignments and of the before-image, as far as it is journaled. The memory is that of the
+  /// values that were measured before the bound.
+  func estimatedValues(upTo bytesMax: Int) -> ValueBytes {
+    var bytes = Commit.bytes(of: assignments, upTo: bytesMax)
+    bytes += Commit.bytes(of: beforeImage ?? [], upTo: BeforeImageCodec.bytesMax)
+    return bytes
   }
 
-  private static func left(of bytesMax: Int, after assignments: [Assignment]) -> Int {
-    var budget = bytesMax
+  private static func bytes(of assignments: [Assignment], upTo bytesMax: Int) -> ValueBytes {
+    var budget = ByteBudget(bytesMax)
     for assignment in assignments {
-      budget -= assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
-      guard assignment.value.fits(budget: &budget) else { return 0 }
+      budget.rest -= assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+      guard assignment.value.fits(budget: &budget) else {
+        return ValueBytes(json: bytesMax, memory: budget.memory)
+      }
     }
-    return budget
+    return budget.used
   }
 }
