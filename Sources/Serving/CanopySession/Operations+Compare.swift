@@ -189,13 +189,13 @@ extension Operations {
     let completion = request.context.completion
     Task { [self] in
       do {
-        let reply = try await beside(request.context.turns) { [self] () -> Reply? in
-          let root = engine.root
+        let reply = try await hashing(request.context.turns, in: { [engine] in engine.root }) {
+          [self] root, pause -> Reply? in
           // The rules may deny by now what they allowed when the request was decided.
           guard mayRead(request, in: root) else { throw WireError.denied }
-          return compare(root.at(request.location), request, round: round)
+          return try compare(root.at(request.location), request, round: round, pausing: pause)
         }
-        if let reply { completion(reply) }
+        if case .some(.some(let reply)) = reply { completion(reply) }
       } catch {
         completion(.failure(wireError(error)))
       }
@@ -203,13 +203,18 @@ extension Operations {
   }
 
   /// Compares a large value. Returns nil if the request goes to the engine again.
-  private func compare(_ node: Node, _ request: CompareAndSet, round: Int) -> Reply? {
+  ///
+  /// - Parameter pause: called often.
+  private func compare(
+    _ node: Node, _ request: CompareAndSet, round: Int, pausing pause: () throws -> Void
+  ) throws -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
     var budget = ByteBudget(limits.replyBytesMax)
     guard node.fits(budget: &budget), budget.used.mayBeHeld(limits) else {
       return .failure(replyTooLarge)
     }
-    let present = CompareAndSet.Hashed(node: node, etag: node.etag, bytes: budget.used)
+    let present = CompareAndSet.Hashed(
+      node: node, etag: try node.etag(pausing: pause), bytes: budget.used)
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }

@@ -1,6 +1,6 @@
 internal import CanopyEngine
 internal import CanopySocial
-public import CanopyTree
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 internal import Synchronization
@@ -159,9 +159,4 @@ extension Operations {
       "the clock of the server is \(lead / 1_000) seconds behind its last key: ask its administrator to set it, "
         + "or use a key of your own")
   }
-}
-
-extension Node {
-  /// The tag by which a client distinguishes versions of a value: its hash. An absent value has a tag as well.
-  public var etag: String { isAbsent ? "null_etag" : hash }
 }
