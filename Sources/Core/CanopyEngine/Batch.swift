@@ -74,14 +74,16 @@ struct Batch {
   ///
   /// - Parameter proposal: the proposal of the decision. It ends here, because its second reference to the tree would
   ///   make `apply` copy the pages on the path.
+  /// - Returns: see `Committed.priorityBytes`.
   /// - Throws: `EngineError.denied`, `.commitTooLarge` and `.unstorable`, and the error of `WritePolicy.derive`; then
   ///   nothing has changed.
+  @discardableResult
   mutating func make<Result>(
     _ decision: Decision<Result>, of proposal: consuming Proposal
-  ) throws {
+  ) throws -> Int {
     let (time, origin) = (proposal.now, proposal.origin)
     _ = consume proposal
-    guard let write = decision.write, let first = write.assignments.first else { return }
+    guard let write = decision.write, let first = write.assignments.first else { return 0 }
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
@@ -124,6 +126,8 @@ struct Batch {
         ? [] : decision.completedDisconnectWrite.map { [$0] } ?? [],
       keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: views, over: before)
+    // The assignment of a write without another one is not a priority that follows from it.
+    return journaled.count > 1 ? journaled.priorityBytes(besides: assignments) : 0
   }
 
   /// Authorizes assignments that were just applied. If nothing else follows from them, the tree stays as it is.
@@ -249,17 +253,24 @@ struct Change {
 
 extension Commit {
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
-  func estimatedBytes(upTo bytesMax: Int) -> Int {
-    bytesMax - Commit.left(of: bytesMax, after: assignments) + BeforeImageCodec.bytesMax
-      - Commit.left(of: BeforeImageCodec.bytesMax, after: beforeImage ?? [])
+  func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }
+
+  /// Returns the bytes of the assignments and of the before-image, as far as it is journaled. The memory is that of the
+  /// values that were measured before the bound.
+  func estimatedValues(upTo bytesMax: Int) -> ValueBytes {
+    var bytes = Commit.bytes(of: assignments, upTo: bytesMax)
+    bytes += Commit.bytes(of: beforeImage ?? [], upTo: BeforeImageCodec.bytesMax)
+    return bytes
   }
 
-  private static func left(of bytesMax: Int, after assignments: [Assignment]) -> Int {
-    var budget = bytesMax
+  private static func bytes(of assignments: [Assignment], upTo bytesMax: Int) -> ValueBytes {
+    var budget = ByteBudget(bytesMax)
     for assignment in assignments {
-      budget -= assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
-      guard assignment.value.fits(budget: &budget) else { return 0 }
+      budget.rest -= assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+      guard assignment.value.fits(budget: &budget) else {
+        return ValueBytes(json: bytesMax, memory: budget.memory)
+      }
     }
-    return budget
+    return budget.used
   }
 }

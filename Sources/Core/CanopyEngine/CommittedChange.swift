@@ -17,6 +17,8 @@ public final class CommittedChange: Sendable {
   /// An estimate of the bytes that the commits wrote and replaced. A merged change counts its locations only,
   /// as the values between the two versions are gone.
   public let bytes: Int
+  /// An estimate of the memory of these values, or `bytes` if that is more.
+  public let heldBytes: Int
   private let before: Node
   /// The root of the tree after the commits.
   let after: Node
@@ -34,11 +36,14 @@ public final class CommittedChange: Sendable {
   /// An estimate of the memory for one location.
   private static let locationBytes = 128
 
-  /// - Parameter bytes: an estimate of the bytes that the commit wrote and replaced.
-  init(_ change: Change, bytes: Int) {
+  /// - Parameters:
+  ///   - bytes: an estimate of the bytes that the commit wrote and replaced.
+  ///   - memory: an estimate of the memory of these values.
+  init(_ change: Change, bytes: Int, memory: Int = 0) {
     sequence = change.commit.sequence
     time = change.commit.time
     self.bytes = bytes
+    heldBytes = max(bytes, memory)
     before = change.before
     after = change.after
     written = .assignments(change.commit.assignments)
@@ -60,7 +65,22 @@ public final class CommittedChange: Sendable {
     }
     if locations.count > CommittedChange.locationsMax { locations = [Location(.root)] }
     bytes = locations.count * CommittedChange.locationBytes
+    heldBytes = bytes
     written = .locations(locations)
+  }
+
+  /// The bytes from which on the versions of the tree are released on another thread. The loop that is last to deliver the
+  /// events may hold the only references to the values that were replaced.
+  private static let releasedBytesMax = 16 * 1024
+
+  deinit {
+    guard heldBytes > CommittedChange.releasedBytesMax || isMerged else { return }
+    RetiredTrees.free((before, after, written))
+  }
+
+  /// Whether it stands for several commits, whose values are not measured.
+  var isMerged: Bool {
+    if case .locations = written { true } else { false }
   }
 
   private var locations: [Location] {

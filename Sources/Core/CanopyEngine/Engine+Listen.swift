@@ -239,8 +239,9 @@ extension Engine {
       // A commit may take the right to read from listeners that it concerns.
       if !authorizations.isIdle { authorize(after: change, room: &room) }
       if change.views.isEmpty { continue }
-      let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)
-      let committed = CommittedChange(change, bytes: bytes)
+      let values = change.commit.estimatedValues(upTo: Engine.batchBytesMax)
+      let bytes = values.json
+      let committed = CommittedChange(change, bytes: bytes, memory: values.memory)
       guard !change.views.isMany, change.views.found.count <= viewsLeft else {
         notifyGroups(of: committed, change)
         continue

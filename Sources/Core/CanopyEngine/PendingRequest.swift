@@ -35,8 +35,9 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
     decided = Result {
       var proposal = try batch.propose(transaction.origin)
       let decision = try transaction.decide(&proposal)
-      try batch.make(decision, of: proposal)
-      return Committed(result: decision.result, sequence: batch.sequence)
+      let priorityBytes = try batch.make(decision, of: proposal)
+      return Committed(
+        result: decision.result, sequence: batch.sequence, priorityBytes: priorityBytes)
     }
     return true
   }

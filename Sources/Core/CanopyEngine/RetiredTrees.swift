@@ -7,12 +7,12 @@ internal import Synchronization
 ///
 /// Freeing takes time in proportion to the freed bytes: about 10 ms for a branch of 15 MB with short values. The
 /// engine's thread frees small values itself, which is cheaper.
-struct RetiredTrees: Sendable {
+package struct RetiredTrees: Sendable {
   /// The bytes of JSON of the replaced values from which on another thread frees them. Measuring stops there, so it
   /// costs the writer little however large they are.
   static let largeBytesMin = 4 * 1024
 
-  private let queue = DispatchQueue(label: "canopy.retired")
+  private static let queue = DispatchQueue(label: "canopy.retired")
 
   /// Whether the values that some commits replaced are large. O(commits + `largeBytesMin`).
   static func areLarge(_ commits: [Commit]) -> Bool {
@@ -45,15 +45,20 @@ struct RetiredTrees: Sendable {
 
   /// Takes the last references, and drops them on the queue.
   func free(_ content: consuming Content) {
-    let retired = Retired(content)
+    RetiredTrees.free(content)
+  }
+
+  /// Takes references, and drops them on the queue.
+  package static func free<Values: Sendable>(_ values: consuming Values) {
+    let retired = Retired(values)
     queue.async { retired.drop() }
   }
 
   /// The references, which are dropped on the queue.
-  private final class Retired: Sendable {
-    private let content: Mutex<Content?>
+  private final class Retired<Values: Sendable>: Sendable {
+    private let content: Mutex<Values?>
 
-    init(_ content: consuming Content) {
+    init(_ content: consuming Values) {
       self.content = Mutex(content)
     }
 

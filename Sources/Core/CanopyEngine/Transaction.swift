@@ -176,6 +176,9 @@ public struct Committed<Result: Sendable>: Sendable {
   /// The sequence number of the commit. For a transaction that wrote nothing, the sequence number of the last commit
   /// that it saw.
   public var sequence: Int64
+  /// The bytes of the priorities that the commit has besides those of the write: the priorities of branches above its
+  /// places, with their locations.
+  public var priorityBytes = 0
 }
 
 /// A transaction made of closures.

@@ -44,8 +44,10 @@ extension Write {
   /// - Throws: `TreeError.tooLarge` if a path has more than `Limits.leafPathBytesMax` bytes; or if all together have more
   ///   than `Limits.updatePathBytesMax` bytes and more than `Limits.leafPathBytesPerByte` times the bytes of the data and
   ///   of one path.
-  public func checkLeafPaths() throws(TreeError) {
-    guard mayHaveLongPaths else { return }
+  /// - Returns: the bytes of the paths of all leaves; 0 if the values are small.
+  @discardableResult
+  public func checkLeafPaths() throws(TreeError) -> Int {
+    guard mayHaveLongPaths else { return 0 }
     var paths = LeafPaths()
     for (index, assignment) in assignments.enumerated() {
       let prefix = Write.bytes(assignment.location.path)
@@ -57,7 +59,7 @@ extension Write {
     }
     let once = assignments.first.map { Write.bytes($0.location.path) } ?? 0
     let allowed = max(Limits.updatePathBytesMax, Limits.leafPathBytesPerByte * (once + paths.data))
-    guard paths.all > allowed else { return }
+    guard paths.all > allowed else { return paths.all }
     throw .tooLarge(
       "the paths of the values in one write have \(paths.all) bytes, and may have \(allowed) for data of this size; "
         + "use shorter keys, or fewer levels")

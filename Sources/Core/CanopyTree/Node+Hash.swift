@@ -15,18 +15,30 @@ extension Node {
   ///
   /// - Complexity: O(size) the first time. The hashes of branches are cached (see `DigestCache`),
   ///   so after a change it costs the children of each branch on the way to the change.
-  public var hash: String { isAbsent ? "" : digest(isKept: true).base64 }
+  public var hash: String { hash(pausing: {}) }
+
+  /// Returns `hash`.
+  ///
+  /// - Parameter pause: called for each node whose hash is not cached, on the calling thread.
+  /// - Throws: the error of `pause`.
+  public func hash<E: Error>(pausing pause: () throws(E) -> Void) throws(E) -> String {
+    try isAbsent ? "" : digest(isKept: true, pause).base64
+  }
 
   /// Returns the digest of a node.
   ///
   /// - Precondition: the node is not absent.
-  /// - Parameter isKept: whether the node is part of the tree. Nodes parsed temporarily from a
-  ///   packed branch are not cached.
-  private func digest(isKept: Bool) -> NodeDigest {
+  /// - Parameters:
+  ///   - isKept: whether the node is part of the tree. Nodes parsed temporarily from a packed branch are not cached.
+  ///   - pause: called for each node whose digest is computed.
+  private func digest<E: Error>(
+    isKept: Bool, _ pause: () throws(E) -> Void
+  ) throws(E) -> NodeDigest {
     let owner = isKept ? digestOwner : nil
     if let digest = owner?.digest { return digest }
     WorkCounter.touch()
-    let digest = computeDigest(isKept: isKept)
+    try pause()
+    let digest = try computeDigest(isKept: isKept, pause)
     owner?.keep(digest)
     return digest
   }
@@ -42,7 +54,9 @@ extension Node {
     }
   }
 
-  private func computeDigest(isKept: Bool) -> NodeDigest {
+  private func computeDigest<E: Error>(
+    isKept: Bool, _ pause: () throws(E) -> Void
+  ) throws(E) -> NodeDigest {
     var text = HashText()
     if !priority.isAbsent {
       text.output.append("priority:")
@@ -54,19 +68,27 @@ extension Node {
       return text.finish()
     }
     let isPacked = packed != nil
+    var failure: E?
     func append(_ key: Key, _ child: Node) -> Bool {
-      text.output.append(UInt8(ascii: ":"))
-      key.withUTF8 { text.output.append($0) }
-      text.output.append(UInt8(ascii: ":"))
-      child.digest(isKept: isKept && !isPacked).append(to: &text.output)
-      text.drain()
-      return true
+      do throws(E) {
+        let digest = try child.digest(isKept: isKept && !isPacked, pause)
+        text.output.append(UInt8(ascii: ":"))
+        key.withUTF8 { text.output.append($0) }
+        text.output.append(UInt8(ascii: ":"))
+        digest.append(to: &text.output)
+        text.drain()
+        return true
+      } catch {
+        failure = error
+        return false
+      }
     }
     if Query.all.followsKeys(self) {
       forEachChild(append)
     } else {
       Query.all.forEachChild(of: self, append)
     }
+    if let failure { throw failure }
     return text.finish()
   }
 }

@@ -10,6 +10,28 @@ extension Write {
   }
 }
 
+extension [Assignment] {
+  /// Returns the bytes of the priorities that follow from other assignments, as `Tree.apply` returns them, with their
+  /// locations. O(assignments)
+  public func priorityBytes(besides others: [Assignment]) -> Int {
+    Swift.max(0, priorityBytes - others.priorityBytes)
+  }
+
+  private var priorityBytes: Int {
+    reduce(0) { bytes, assignment in
+      guard assignment.location.isPriority else { return bytes }
+      let path = assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+      return bytes + path + Assignment.priorityBytes
+        + (assignment.value.stringValue?.utf8.count ?? 0)
+    }
+  }
+}
+
+extension Assignment {
+  /// The bytes of `"/.priority":` and of a priority that is a number, or a little more.
+  fileprivate static let priorityBytes = 32
+}
+
 extension Node {
   /// Checks the length of a priority.
   ///

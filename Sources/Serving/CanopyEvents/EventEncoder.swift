@@ -17,9 +17,9 @@ struct EventEncoder: Sendable {
     wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
   }
 
-  /// The lines about a commit, made once for all loops.
+  /// The lines about a commit, made once for all loops. `memory` is that of the values in their events.
   enum Encoded: Sendable {
-    case lines(EventLines)
+    case lines(EventLines, memory: Int)
     /// Events that are encoded for each subscription as it reads; with the state, if they are a new value.
     case large(bytes: ValueBytes, ShownState?)
     case failed(WireError)
@@ -27,7 +27,7 @@ struct EventEncoder: Sendable {
     /// The bytes of the text, or of the list of a state.
     var bytes: Int {
       switch self {
-      case .lines(let lines): lines.byteCount(for: 1)
+      case .lines(let lines, _): lines.byteCount(for: 1)
       case .large(_, let state): state?.listBytes ?? 0
       case .failed: 0
       }
@@ -46,14 +46,28 @@ struct EventEncoder: Sendable {
   /// Whether encoding the events of a commit takes long. A large value is measured and listed as a whole, however little of
   /// it has changed.
   ///
-  /// - Complexity: O(bytes that are encoded in one go).
+  /// - Complexity: O(1) for a few events of small values; else O(bytes that are encoded in one go).
   func takesLong(_ notification: Notification) -> Bool {
-    listening.form == .value && !areEncodedAtOnce(notification.events)
+    let events = notification.events
+    if events.count <= EventEncoder.smallEventsMax, events.allSatisfy(EventEncoder.isSmall) {
+      return false
+    }
+    return bytesAtOnce(events) == nil
   }
 
-  /// Encodes the events of a commit if that takes long, so that `encoded` has the result.
-  func prepare(_ notification: Notification, in format: EventFormat) {
-    if takesLong(notification) { _ = encoded(notification, in: format) }
+  private static let smallEventsMax = 4
+
+  private static func isSmall(_ event: ListenEvent) -> Bool {
+    switch event {
+    case .child(let change): change.node.isPacked || change.node.isLeaf
+    case .put(let puts): puts.count == 1 && (puts[0].value.isPacked || puts[0].value.isLeaf)
+    case .value: false
+    }
+  }
+
+  /// Encodes the events of a commit if that takes long. The notification may not keep the result: see `Notification.shared`.
+  func prepare(_ notification: Notification, in format: EventFormat) -> Encoded? {
+    takesLong(notification) ? encoded(notification, in: format) : nil
   }
 
   /// Returns the text about a commit in a protocol. It is made once for all loops.
@@ -75,19 +89,21 @@ struct EventEncoder: Sendable {
     }.encoded
   }
 
-  private func areEncodedAtOnce(_ events: [ListenEvent]) -> Bool {
+  /// Returns the bytes of the values in some events; nil if the events are too large to be encoded in one go.
+  private func bytesAtOnce(_ events: [ListenEvent]) -> ValueBytes? {
     var budget = ByteBudget(wholeBytesMax)
-    return events.allSatisfy { $0.fits(listening.query, budget: &budget) }
+    return events.allSatisfy { $0.fits(listening.query, budget: &budget) } ? budget.used : nil
   }
 
   private func encode(
     _ events: [ListenEvent], _ sequence: Int64, in format: EventFormat
   ) -> Encoded {
     do throws(WireError) {
-      if areEncodedAtOnce(events) {
+      if let bytes = bytesAtOnce(events) {
         return .lines(
           try EventLines(
-            events, sequence, of: listening, in: format, bytesMax: limits.replyBytesMax))
+            events, sequence, of: listening, in: format, bytesMax: limits.replyBytesMax),
+          memory: bytes.memory)
       }
       var bytes = try EventLines.size(of: events, listening, limits: limits)
       guard case .value(let node)? = events.first else { return .large(bytes: bytes, nil) }

@@ -62,7 +62,7 @@ extension LinePieces {
       setHead(lines: 0)
       next = { $0 == 0 ? [.node(node, .plain)] : nil }
     }
-    self.init(bytes: subscribed.bytes, head: head, next)
+    self.init(bytes: subscribed.bytes, of: subscribed.content, head: head, next)
   }
 
   /// Creates the lines about a commit for a subscription.
@@ -83,7 +83,7 @@ extension LinePieces {
         RealtimeEvent.parts(puts, at: listening.path, tag: RealtimeEvent.tag(number)))
       return
     case .stream:
-      self.init(bytes: bytes, head: nil) { index in
+      self.init(bytes: bytes, of: events, head: nil) { index in
         guard events.indices.contains(index) else { return nil }
         guard case .put(let puts) = events[index] else { return [.text { _ in }] }
         return StreamEvent.parts(puts)
@@ -93,17 +93,19 @@ extension LinePieces {
     if let state {
       self.init(bytes: bytes, parts: LinePieces.parts(of: state, sequence, listening, number))
     } else {
-      self.init(bytes: bytes, head: nil) {
+      self.init(bytes: bytes, of: events, head: nil) {
         LinePieces.parts(of: events, $0, sequence, listening, number)
       }
     }
   }
 
   /// Creates lines of which `next` returns the parts, given the number of calls before.
-  private init(bytes: ValueBytes, head: Part?, _ next: @escaping (Int) -> [Part]?) {
+  private init(
+    bytes: ValueBytes, of values: any Sendable, head: Part?, _ next: @escaping (Int) -> [Part]?
+  ) {
     var head = head
     var index = 0
-    self.init(bytes: bytes) { _ in
+    self.init(bytes: bytes, of: values) { _ in
       if let first = head.take() { return [first] }
       defer { index += 1 }
       return next(index) ?? []

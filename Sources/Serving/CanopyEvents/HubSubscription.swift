@@ -1,5 +1,5 @@
 package import CanopyEngine
-internal import CanopyTree
+package import CanopyTree
 package import CanopyWire
 package import NIOCore
 internal import Synchronization
@@ -7,7 +7,9 @@ internal import Synchronization
 /// A connection that receives events.
 package protocol Subscriber: AnyObject {
   /// Returns whether events of a subscription are to be sent now.
-  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
+  ///
+  /// - Parameter bytes: the bytes of their text, and the memory of the values in them.
+  func accepts(_ notifications: [Notification], bytes: ValueBytes, for subscription: Int64) -> Bool
   /// Appends the lines of events to the output.
   func send(events lines: ByteBuffer)
   /// Appends one line of an event to the output: a short part, and one that other subscribers get as well.

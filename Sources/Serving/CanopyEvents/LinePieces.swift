@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyRealtimeWire
 package import CanopyTree
 
@@ -10,7 +11,7 @@ package import CanopyTree
 /// A value of one connection. Use it on that connection's event loop only.
 package struct LinePieces {
   /// A part of the lines.
-  package enum Part {
+  package enum Part: Sendable {
     /// Encoded text.
     case text([UInt8])
     /// The JSON of a node.
@@ -40,21 +41,29 @@ package struct LinePieces {
   package private(set) var isDone = false
   /// The frames of the text, if it is a message of the realtime protocol.
   private var frames: FrameStream?
+  /// The values, if they are large.
+  private let values: HeldValues?
 
   /// Creates lines of the parts that `more` returns.
   ///
   /// - Parameters:
   ///   - bytes: the size of all lines in bytes, or a little more; and the memory of the values in them.
+  ///   - values: the values in the lines, which are freed on another thread if they are large; nil if they are small.
   ///   - more: returns the next parts, given the number of bytes before them; an empty array at the end.
-  package init(bytes: ValueBytes, _ more: @escaping (_ written: Int) -> [Part]) {
+  package init(
+    bytes: ValueBytes, of values: (any Sendable)? = nil,
+    _ more: @escaping (_ written: Int) -> [Part]
+  ) {
     self.bytes = bytes.json
     memory = bytes.memory + LinePieces.baseBytes
+    self.values =
+      bytes.memory < HeldValues.freedAtOnceMax ? nil : values.map { HeldValues($0) }
     self.more = more
   }
 
   /// Creates lines of these parts.
   package init(bytes: ValueBytes, parts: [Part]) {
-    self.init(bytes: bytes) { _ in [] }
+    self.init(bytes: bytes, of: parts) { _ in [] }
     self.parts = parts.reversed()
   }
 
@@ -174,5 +183,22 @@ extension LinePieces {
     }
     parts.append(.text(Array("}".utf8)))
     return parts
+  }
+}
+
+/// The values of some lines, which are freed on another thread. The lines may be the only holder of their version of the
+/// tree, and freeing a large one would hold the event loop.
+private final class HeldValues {
+  /// The bytes of memory that the event loop frees itself: less than a millisecond.
+  static let freedAtOnceMax = 1024 * 1024
+
+  private let values: any Sendable
+
+  init(_ values: any Sendable) {
+    self.values = values
+  }
+
+  deinit {
+    RetiredTrees.free([values])
   }
 }

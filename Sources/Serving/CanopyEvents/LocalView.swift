@@ -57,8 +57,12 @@ package final class LocalView {
   }
 
   /// Returns the text about a commit in a protocol. It is made once for all loops.
-  func encoded(_ notification: Notification, in format: EventFormat) -> EventEncoder.Encoded {
-    let encoded = encoder.encoded(notification, in: format)
+  ///
+  /// - Parameter prepared: the text, if it was made beside the event loop.
+  func encoded(
+    _ notification: Notification, in format: EventFormat, _ prepared: EventEncoder.Encoded? = nil
+  ) -> EventEncoder.Encoded {
+    let encoded = prepared ?? encoder.encoded(notification, in: format)
     // The events may wait for a client for long. They must not keep versions of the whole tree.
     notification.releaseChange()
     return encoded

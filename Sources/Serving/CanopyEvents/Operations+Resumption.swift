@@ -54,14 +54,13 @@ extension Operations {
       if let since, let changes = try await changes(since, listening, turns, in: start) {
         return .success(changes)
       }
+      if let hash {
+        return .success(try await state(listening, comparedWith: hash, turns, in: start))
+      }
       return .success(
         try await beside(turns, in: start.take, after: start.eventsSent) { [limits] start in
           let bytes = try EventLines.size(of: start, limits: limits)
-          var resumption = Resumption(stateOf: start.node, listening, bytes: bytes)
-          if let hash, case .state(.value(let node)) = resumption.content {
-            resumption.isKnown = node.hash.hasSameBytes(as: hash)
-          }
-          return resumption
+          return Resumption(stateOf: start.node, listening, bytes: bytes)
         })
     } catch let error as WireError {
       return .failure(error)
@@ -73,6 +72,28 @@ extension Operations {
         WireError(
           .unavailable, "the changes cannot be read now; listen without since, or try later"))
     }
+  }
+
+  /// Returns the present state, and whether the client has it already.
+  ///
+  /// - Parameter hash: the hash of the value that the client has.
+  private func state(
+    _ listening: Listening, comparedWith hash: String, _ turns: TurnGroup?,
+    in start: ResumptionStart
+  ) async throws -> Resumption {
+    for _ in 0..<Operations.versionTriesMax {
+      let found = try await hashing(turns, in: start.take) { [limits] start, pause in
+        let bytes = try EventLines.size(of: start, limits: limits)
+        var resumption = Resumption(stateOf: start.node, listening, bytes: bytes)
+        if case .state(.value(let node)) = resumption.content {
+          resumption.isKnown = try node.hash(pausing: pause).hasSameBytes(as: hash)
+        }
+        return resumption
+      }
+      if let found { return found }
+      await start.eventsSent()
+    }
+    throw WireError.tooManyEvents
   }
 
   /// - Returns: nil if the client is to get the present state.

@@ -79,8 +79,8 @@ package struct PendingEvents {
   private static func bytes(of event: Event) -> Int {
     switch event {
     // The events of each view may be as large as the commit.
-    case .notification(_, _, let change): eventBytes + (change?.bytes ?? 0)
-    case .change(let change): eventBytes + change.bytes
+    case .notification(_, _, let change): eventBytes + (change?.heldBytes ?? 0)
+    case .change(let change): eventBytes + change.heldBytes
     case .call: eventBytes
     }
   }

@@ -1,6 +1,6 @@
 package import CanopyEngine
 package import CanopySession
-internal import CanopyTree
+package import CanopyTree
 package import CanopyWire
 package import NIOCore
 
@@ -114,9 +114,9 @@ extension EventHub.Refusal {
 
 extension SessionHandler: Subscriber {
   package final func accepts(
-    _ notifications: [Notification], bytes: Int, for subscription: Int64
+    _ notifications: [Notification], bytes: ValueBytes, for subscription: Int64
   ) -> Bool {
-    noteEvents(bytes: bytes, for: subscription)
+    noteEvents(bytes: bytes.json, for: subscription)
     let outcome = session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
     switch outcome {

@@ -4,6 +4,7 @@ internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
+internal import Synchronization
 
 /// The delivery of notifications to subscriptions of one view, in steps.
 ///
@@ -31,14 +32,17 @@ final class ViewDelivery {
   private final class Lines {
     let notifications: [Notification]
     let lines: EventLines
+    /// The memory of the values in the events.
+    let memory: Int
     /// The last bytes with the label of a subscription. Most subscriptions are the first of their connection: then all
     /// of them share the same bytes.
     private var last: (label: Int64, bytes: ByteBuffer)?
     private lazy var large = lines.largeEvent()
 
-    init(_ notifications: [Notification], _ lines: EventLines) {
+    init(_ notifications: [Notification], _ lines: EventLines, memory: Int) {
       self.notifications = notifications
       self.lines = lines
+      self.memory = memory
     }
 
     func send(to subscriber: any Subscriber, _ label: Int64) {
@@ -82,6 +86,12 @@ final class ViewDelivery {
   private var group = Group()
   /// Whether `nextLongWork` has returned the work on the next events.
   private var hasReturnedWork = false
+  private let prepared = Prepared()
+
+  /// The result of long work on the next events, which the event loop need not make again. Any thread may set it.
+  private final class Prepared: Sendable {
+    let encoded = Mutex<EventEncoder.Encoded?>(nil)
+  }
 
   /// The bytes of events that are delivered together.
   private static let groupBytes = 64 * 1024
@@ -119,9 +129,10 @@ final class ViewDelivery {
         || view.encoder.takesLong(next)
     else { return nil }
     hasReturnedWork = true
-    return { [encoder = view.encoder, format = run.format] in
+    return { [encoder = view.encoder, format = run.format, prepared] in
       _ = next.events
-      encoder.prepare(next, in: format)
+      let encoded = encoder.prepare(next, in: format)
+      prepared.encoded.withLock { $0 = encoded }
     }
   }
 
@@ -182,6 +193,7 @@ final class ViewDelivery {
   /// Encodes the next events of the run. Returns whether there may be more to do.
   private func encode() -> Bool {
     run.checks = nil
+    let hadWork = hasReturnedWork
     hasReturnedWork = false
     guard let notification = run.notifications.popFirst() else { return addGroup() }
     // If all subscriptions have ended, no events are computed.
@@ -190,9 +202,10 @@ final class ViewDelivery {
       group = Group()
       return false
     }
-    switch view.encoded(notification, in: run.format) {
-    case .lines(let lines):
-      group.append(lines, of: notification)
+    let prepared = hadWork ? prepared.encoded.withLock { $0.take() } : nil
+    switch view.encoded(notification, in: run.format, prepared) {
+    case .lines(let lines, let memory):
+      group.append(lines, of: notification, memory: memory)
       if group.bytes >= ViewDelivery.groupBytes { addGroup() }
     case .large(let bytes, let state):
       addGroup()
@@ -210,7 +223,7 @@ final class ViewDelivery {
     defer { group = Group() }
     guard let first = group.lines.first else { return false }
     let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
-    parts.append(.lines(Lines(group.notifications, lines)))
+    parts.append(.lines(Lines(group.notifications, lines, memory: group.memory)))
     return true
   }
 
@@ -223,11 +236,12 @@ final class ViewDelivery {
     switch part {
     case .lines(let part):
       let count = part.lines.byteCount(for: label)
-      guard subscriber.accepts(part.notifications, bytes: count, for: number) else { return 0 }
+      let bytes = ValueBytes(json: count, memory: part.memory)
+      guard subscriber.accepts(part.notifications, bytes: bytes, for: number) else { return 0 }
       part.send(to: subscriber, label)
       return count
     case .large(let notification, let bytes, let state):
-      guard subscriber.accepts([notification], bytes: bytes.json, for: number) else { return 0 }
+      guard subscriber.accepts([notification], bytes: bytes, for: number) else { return 0 }
       subscriber.send(
         events: LinePieces(
           notification.events, state, notification.sequence, of: view.listening, in: format,
@@ -245,9 +259,12 @@ private struct Group {
   private(set) var notifications: [Notification] = []
   private(set) var lines: [EventLines] = []
   private(set) var bytes = 0
+  /// The memory of the values in the events.
+  private(set) var memory = 0
 
-  mutating func append(_ lines: EventLines, of notification: Notification) {
+  mutating func append(_ lines: EventLines, of notification: Notification, memory: Int) {
     guard lines.count > 0 else { return }
+    self.memory += memory
     notifications.append(notification)
     self.lines.append(lines)
     bytes += lines.byteCount(for: 1)

@@ -305,7 +305,9 @@ final class EventStream {
 }
 
 extension EventStream: Subscriber {
-  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
+  func accepts(
+    _ notifications: [Notification], bytes: ValueBytes, for subscription: Int64
+  ) -> Bool {
     guard phase == .starting || phase == .active else { return false }
     switch session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.bytes.events)

@@ -225,7 +225,7 @@ extension Responder {
   /// Returns the ETag of data that was written; nil if it cannot be computed now, because the write is done.
   private func etag(of node: Node) async -> String? {
     guard !node.fits(bytes: Operations.longTextBytes) else { return node.etag }
-    return try? await operations.beside(connection.turns) { node.etag }
+    return try? await operations.etag(of: node, connection.turns)
   }
 
   /// Returns the response with the present value of a location, if the caller may read it.

@@ -53,14 +53,16 @@ extension Operations {
       completion(farewell)
     case .use(let name): Task { completion(await use(name)) }
     case .onDisconnect(let request, let text):
+      let owner = quotaOwner(identity, at: address, turns)
       do throws(WireError) {
-        try admit(
-          onDisconnect: request, bytes: text.utf8.count, as: identity,
-          for: quotaOwner(identity, at: address, turns))
+        try admit(onDisconnect: request, bytes: text.utf8.count, as: identity, for: owner)
       } catch {
         return completion(Session.Completion(error))
       }
-      Task { completion(await onDisconnect(request, text: text, as: identity, armed, in: login)) }
+      Task {
+        completion(
+          await onDisconnect(request, text: text, as: identity, armed, in: login, for: owner))
+      }
     }
   }
 }

@@ -75,7 +75,7 @@ extension Operations {
     guard !request.takesLongToMake else {
       return makeBeside(request, context, isCheckedEarly: isCheckedEarly, then: begin)
     }
-    let write = try request.made(limits)
+    let write = try made(request, for: context.quotaOwner)
     if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
     begin(write)
   }
@@ -130,11 +130,12 @@ extension Operations {
         try decide(request, hashed, &proposal)
       }, once: request.origin, of: request.context.owner, named: "CAS"
     ) { [self] result in
-      note(request.origin, result)
+      note(request.origin, from: request.context.quotaOwner.network, result)
       switch result {
       case .success(let committed):
         switch committed.result {
         case .committed:
+          count(priorityBytes: committed.priorityBytes, for: request.context.quotaOwner)
           continueUnfinishedWork()
           completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
@@ -152,7 +153,8 @@ extension Operations {
   private func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
-    try failedWrites.check(request.origin, now: proposal.now)
+    try failedWrites.check(
+      request.origin, from: request.context.quotaOwner.network, now: proposal.now)
     let present = proposal.root.at(request.location)
     let isCreation = request.isCreation && present.isAbsent
     guard isCreation || mayRead(request, in: proposal.root) else { throw WireError.denied }
@@ -187,13 +189,13 @@ extension Operations {
     let completion = request.context.completion
     Task { [self] in
       do {
-        let reply = try await beside(request.context.turns) { [self] () -> Reply? in
-          let root = engine.root
+        let reply = try await hashing(request.context.turns, in: { [engine] in engine.root }) {
+          [self] root, pause -> Reply? in
           // The rules may deny by now what they allowed when the request was decided.
           guard mayRead(request, in: root) else { throw WireError.denied }
-          return compare(root.at(request.location), request, round: round)
+          return try compare(root.at(request.location), request, round: round, pausing: pause)
         }
-        if let reply { completion(reply) }
+        if case .some(.some(let reply)) = reply { completion(reply) }
       } catch {
         completion(.failure(wireError(error)))
       }
@@ -201,13 +203,18 @@ extension Operations {
   }
 
   /// Compares a large value. Returns nil if the request goes to the engine again.
-  private func compare(_ node: Node, _ request: CompareAndSet, round: Int) -> Reply? {
+  ///
+  /// - Parameter pause: called often.
+  private func compare(
+    _ node: Node, _ request: CompareAndSet, round: Int, pausing pause: () throws -> Void
+  ) throws -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
     var budget = ByteBudget(limits.replyBytesMax)
     guard node.fits(budget: &budget), budget.used.mayBeHeld(limits) else {
       return .failure(replyTooLarge)
     }
-    let present = CompareAndSet.Hashed(node: node, etag: node.etag, bytes: budget.used)
+    let present = CompareAndSet.Hashed(
+      node: node, etag: try node.etag(pausing: pause), bytes: budget.used)
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }

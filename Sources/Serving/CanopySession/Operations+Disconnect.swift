@@ -32,9 +32,19 @@ extension Operations {
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
     in login: AdministratorLogin? = nil
   ) async -> Session.Completion {
+    await onDisconnect(
+      request, text: text, as: identity, armed, in: login, for: WriteQuotas.Owner())
+  }
+
+  /// Arms or cancels on-disconnect writes, and counts the priorities that follow from them now for a user and a network.
+  func onDisconnect(
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
+    in login: AdministratorLogin?, for owner: WriteQuotas.Owner
+  ) async -> Session.Completion {
     do {
       var completion = Session.Completion(.null)
-      completion.armed = try await arm(request, text: text, as: identity, armed, in: login)
+      completion.armed = try await arm(
+        request, text: text, as: identity, armed, in: login, for: owner)
       return completion
     } catch {
       return Session.Completion(storeError(error))
@@ -46,7 +56,7 @@ extension Operations {
   /// - Throws: `WireError` or `TreeError` if the request cannot be granted; the store's error.
   private func arm(
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
-    in login: AdministratorLogin?
+    in login: AdministratorLogin?, for owner: WriteQuotas.Owner
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
     let locations = write?.items.count ?? 0
@@ -65,7 +75,8 @@ extension Operations {
     let session = isUser ? identity.session.map { ArmedSession($0, in: sessions) } : nil
     if let write, let caller {
       let root = engine.root
-      let (assignments, after) = write.outcome(in: root, at: caller.now)
+      let (assignments, after, priorityBytes) = write.outcome(in: root, at: caller.now)
+      count(priorityBytes: priorityBytes, for: owner)
       let verdict = rules.current.rules.authorize(
         assignments, before: root, after: after, as: caller)
       guard verdict.isAllowed else { throw WireError.denied }

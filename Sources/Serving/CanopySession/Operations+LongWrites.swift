@@ -26,7 +26,7 @@ extension Operations {
       do {
         let write = try await beside(context.turns) { [self] in
           countRest(of: request, for: context.quotaOwner)
-          var write = try request.made(limits)
+          var write = try made(request, for: context.quotaOwner)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
           write.addIndexes(of: engine.indexPlan, over: Operations.bytesEncodedAtOnceMax)
           write.encodeValues(over: Operations.bytesEncodedAtOnceMax)
@@ -41,11 +41,12 @@ extension Operations {
 }
 
 extension TreeWrite {
-  /// Returns the write of a request, for a compare-and-set the one that follows the comparison.
+  /// Returns the write of a request, for a compare-and-set the one that follows the comparison, with the bytes of the
+  /// paths of its leaves: see `Write.checkLeafPaths`.
   ///
   /// - Throws: `TreeError` if the tree cannot hold it, if paths of leaves or priorities are too long, or if a value with
   ///   server values is too large.
-  func made(_ limits: Limits) throws -> Write {
+  func made(_ limits: Limits) throws -> (write: Write, leafPathBytes: Int) {
     let write =
       switch self {
       case .set(let location, let value), .compareAndSet(let location, _, let value):
@@ -53,10 +54,10 @@ extension TreeWrite {
       case .update(let path, let changes):
         try Write.update(path, changes.map { ($0.location, $0.value) })
       }
-    try write.checkLeafPaths()
+    let leafPathBytes = try write.checkLeafPaths()
     try write.checkServerValues()
     try write.checkPriorities(limits)
-    return write
+    return (write, leafPathBytes)
   }
 
   /// Whether the write takes long to make, to check early or to encode. O(1) for most writes.

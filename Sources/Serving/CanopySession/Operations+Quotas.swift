@@ -39,26 +39,53 @@ extension Operations {
       origin = sent
       origin?.owner = self.owner(identity)
     }
-    try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: origin)
+    try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: origin, by: owner)
     // A write of an exempt caller has no bytes to count, but must not overtake one that was refused for lack of space.
     guard let quotas else { return }
     let bytes = owner.isExempt ? 0 : request.bytes(atMost: Operations.bytesCountedAtOnceMax)
     if let refusal = quotas.admit(owner, bytes: bytes, once: origin, now: now()) { throw refusal }
   }
 
-  /// Admits an on-disconnect write that is to be set, and counts it.
+  /// Admits a request that sets or cancels on-disconnect writes, and counts it.
   ///
-  /// - Parameter bytes: the bytes of its request.
+  /// A cancellation counts as well: each changes the store, and a client may cancel the locations of one write one by one.
+  ///
+  /// - Parameter bytes: the bytes of the request.
   /// - Throws: `WireError` if it is refused for now.
   func admit(
     onDisconnect request: DisconnectRequest, bytes: Int, as identity: Identity,
     for owner: WriteQuotas.Owner
   ) throws(WireError) {
-    // A cancellation frees what a request has taken.
-    if case .cancel = request { return }
-    try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: nil)
+    switch request {
+    // It frees what a request has taken.
+    case .cancel: break
+    case .set, .update:
+      try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: nil, by: owner)
+    }
     guard let quotas, !owner.isExempt else { return }
     if let refusal = quotas.admit(owner, bytes: bytes, once: nil, now: now()) { throw refusal }
+  }
+
+  /// The bytes of the paths of leaves for which a write counts one byte, if it has less data. The checkpoint has each leaf
+  /// of a large branch with its whole path.
+  static let leafPathBytesPerCountedByte = 8
+
+  /// Returns the write of a request that was admitted. Counts the paths of its leaves if they are much longer than the
+  /// request.
+  ///
+  /// - Complexity: O(locations) if the values are small; else O(size).
+  /// - Throws: `TreeError`, as `TreeWrite.made` does.
+  func made(_ request: TreeWrite, for owner: WriteQuotas.Owner) throws -> Write {
+    let (write, leafPathBytes) = try request.made(limits)
+    guard leafPathBytes > 0, let quotas, !owner.isExempt else { return write }
+    let bytes = leafPathBytes / Operations.leafPathBytesPerCountedByte
+    quotas.charge(owner, bytes: bytes - request.bytes(atMost: bytes), now: now())
+    return write
+  }
+
+  /// Counts the priorities that a commit has besides those of its write: see `Committed.priorityBytes`.
+  func count(priorityBytes bytes: Int, for owner: WriteQuotas.Owner) {
+    if bytes > 0 { quotas?.charge(owner, bytes: bytes, now: now()) }
   }
 
   /// Counts the bytes of a large write that `admit` has not counted. O(size).
@@ -70,11 +97,12 @@ extension Operations {
 
   /// - Throws: `WireError` if the disk is almost full, unless the administrator removes data.
   private func checkFreeSpace(
-    as identity: Identity, isRemoval: @autoclosure () -> Bool, once origin: WriteOrigin?
+    as identity: Identity, isRemoval: @autoclosure () -> Bool, once origin: WriteOrigin?,
+    by owner: WriteQuotas.Owner
   ) throws(WireError) {
     guard freeSpace.isLow else { return }
     if case .administrator = identity, isRemoval() { return }
-    if let origin { quotas?.noteRefusal(of: origin, now: now()) }
+    if let origin { quotas?.noteRefusal(of: origin, by: owner, now: now()) }
     throw freeSpace.refuse()
   }
 }

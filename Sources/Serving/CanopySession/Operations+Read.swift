@@ -39,8 +39,18 @@ extension Operations {
     let read = { @Sendable [self] (root: Node) throws in
       try reply(to: request, as: identity, in: root, isLong: true, interruption)
     }
+    let hash = { @Sendable [self] (root: Node, pause: () throws -> Void) throws in
+      try reply(
+        to: request, as: identity, in: root, isLong: true, interruption, pausing: pause)
+    }
     do {
       return try await withTaskCancellationHandler {
+        if request.wantsETag {
+          if let reply = try await hashing(turns, in: root, hash) { return reply }
+          let root = await rootAfterEvents()
+          let reply = try await hashing(turns, in: { root }, hash)
+          return reply ?? .failure(WireError.tooManyEvents)
+        }
         let reply = try await longWork.withTurn(of: turns) { () -> Reply? in
           guard let root = await root() else { return nil }
           return try await Operations.onWorker { try read(root) }
@@ -189,10 +199,11 @@ extension Operations {
   /// - Parameters:
   ///   - isLong: whether it may take long.
   ///   - interruption: ends a read that takes long; nil for none.
+  ///   - pause: called often while an ETag is computed.
   /// - Throws: `LongRead` if it takes long and may not; `CancellationError` if it was interrupted.
   func reply(
     to request: ReadRequest, as identity: Identity, in root: Node, isLong: Bool,
-    _ interruption: Interruption? = nil
+    _ interruption: Interruption? = nil, pausing pause: () throws -> Void = {}
   ) throws -> Reply {
     switch request {
     case .ping: return .json(.constant("\"PONG\""))
@@ -203,7 +214,8 @@ extension Operations {
     case .blog(let request): return try reply(to: request, as: identity, in: root)
     case .get(let location, let options):
       try checkRead(location.path, options.query, in: root, as: identity, isLong: isLong)
-      return try value(at: location, options, in: root, isLong: isLong, interruption)
+      return try value(
+        at: location, options, in: root, isLong: isLong, interruption, pausing: pause)
     case .count(let path, let query):
       try checkRead(path, query, in: root, as: identity, isLong: isLong)
       let node = root.at(path)
@@ -219,7 +231,8 @@ extension Operations {
     case .info(let path):
       return .value(try info(path), .plain, etag: nil, bytes: ValueBytes())
     case .atLeast(_, let read):
-      return try reply(to: read, as: identity, in: root, isLong: isLong, interruption)
+      return try reply(
+        to: read, as: identity, in: root, isLong: isLong, interruption, pausing: pause)
     }
   }
 
@@ -243,7 +256,7 @@ extension Operations {
 
   private func value(
     at location: Location, _ options: GetOptions, in root: Node, isLong: Bool,
-    _ interruption: Interruption?
+    _ interruption: Interruption?, pausing pause: () throws -> Void
   ) throws -> Reply {
     try interruption?.check()
     let node = root.at(location)
@@ -282,7 +295,12 @@ extension Operations {
       guard node.fits(budget: &budget) else { throw excess() }
       guard budget.used.mayBeHeld(limits) else { throw replyTooLarge }
       try interruption?.check()
-      let etag = options.wantsETag ? node.etag : nil
+      let etag =
+        options.wantsETag
+        ? try node.etag(pausing: {
+          try interruption?.check()
+          try pause()
+        }) : nil
       return .value(node, style, etag: etag, bytes: budget.used)
     }
     try interruption?.check()
@@ -377,6 +395,17 @@ final class Interruption: Sendable {
   /// - Throws: `CancellationError` if the interruption was made.
   func check() throws {
     if isMade { throw CancellationError() }
+  }
+}
+
+extension ReadRequest {
+  /// Whether the reply has the ETag of a value.
+  fileprivate var wantsETag: Bool {
+    switch self {
+    case .get(_, let options): options.wantsETag
+    case .atLeast(_, let read): read.wantsETag
+    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys, .count: false
+    }
   }
 }
 

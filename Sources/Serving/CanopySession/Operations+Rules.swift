@@ -165,7 +165,7 @@ extension Operations {
   private func explain(
     _ write: Write, _ rules: RuleSet, _ root: Node, _ caller: RuleCaller
   ) -> Explanation {
-    let (assignments, after) = write.outcome(in: root, at: caller.now)
+    let (assignments, after, _) = write.outcome(in: root, at: caller.now)
     return rules.explainWrite(assignments.map(\.location), before: root, after: after, as: caller)
   }
 
@@ -256,12 +256,14 @@ extension RulesKeeper.Version {
 }
 
 extension Write {
-  /// Returns the assignments of a write, and the root after it.
-  func outcome(in root: Node, at time: Int64) -> (assignments: [Assignment], after: Node) {
+  /// Returns the assignments of a write, the root after it, and the bytes of the priorities that follow from it.
+  func outcome(
+    in root: Node, at time: Int64
+  ) -> (assignments: [Assignment], after: Node, priorityBytes: Int) {
     let assignments = resolved(in: root, at: time)
     var tree = Tree(root: root)
-    tree.apply(assignments)
-    return (assignments, tree.root)
+    let journaled = tree.apply(assignments)
+    return (assignments, tree.root, journaled.priorityBytes(besides: assignments))
   }
 }
 

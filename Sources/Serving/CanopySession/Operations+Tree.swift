@@ -1,6 +1,6 @@
 internal import CanopyEngine
 internal import CanopySocial
-public import CanopyTree
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 internal import Synchronization
@@ -41,7 +41,7 @@ extension Operations {
         enqueue($0, once: origin, named: name, context)
       }
     }
-    let write = try request.made(limits)
+    let write = try made(request, for: context.quotaOwner)
     if isCheckedEarly { try checkEarlyAndBriefly(write, as: context.identity) }
     enqueue(write, once: origin, named: name, context)
   }
@@ -53,7 +53,7 @@ extension Operations {
       PendingTreeWrite(
         write: write, origin: origin, name: name, identity: context.identity,
         policy: writePolicy(as: context.identity), operations: self,
-        completion: context.completion), of: context.owner)
+        quotaOwner: context.quotaOwner, completion: context.completion), of: context.owner)
   }
 
   func push(_ path: Path, _ value: WriteValue, _ context: WriteContext) throws {
@@ -65,14 +65,14 @@ extension Operations {
         enqueue($0, below: path, context)
       }
     }
-    enqueue(try request.made(limits), below: path, context)
+    enqueue(try made(request, for: context.quotaOwner), below: path, context)
   }
 
   private func enqueue(_ write: Write, below path: Path, _ context: WriteContext) {
     engine.submit(
       PendingPush(
         path: path, write: write, policy: writePolicy(as: context.identity), operations: self,
-        completion: context.completion), of: context.owner)
+        quotaOwner: context.quotaOwner, completion: context.completion), of: context.owner)
   }
 }
 
@@ -85,19 +85,21 @@ struct PendingTreeWrite: Transaction {
   let identity: Identity
   let policy: (any WritePolicy)?
   let operations: Operations
+  let quotaOwner: WriteQuotas.Owner
   let completion: @Sendable (Reply) -> Void
 
   func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
     // Before the write is applied, which takes time of the writer.
     try operations.checkDerivation(write, as: identity)
-    try operations.failedWrites.check(origin, now: proposal.now)
+    try operations.failedWrites.check(origin, from: quotaOwner.network, now: proposal.now)
     return Decision(write, (), policy: policy)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
-    operations.note(origin, outcome)
+    operations.note(origin, from: quotaOwner.network, outcome)
     switch outcome {
     case .success(let committed):
+      operations.count(priorityBytes: committed.priorityBytes, for: quotaOwner)
       operations.continueUnfinishedWork()
       completion(.committed(committed.sequence))
     case .failure(let earlier as RepeatedWrite): completion(.committed(earlier.sequence))
@@ -113,6 +115,7 @@ struct PendingPush: Transaction {
   let write: Write
   let policy: (any WritePolicy)?
   let operations: Operations
+  let quotaOwner: WriteQuotas.Owner
   let completion: @Sendable (Reply) -> Void
 
   var name: StaticString { "PUSH" }
@@ -127,6 +130,7 @@ struct PendingPush: Transaction {
   func complete(_ outcome: Swift.Result<Committed<Key>, any Error>) {
     switch outcome {
     case .success(let committed):
+      operations.count(priorityBytes: committed.priorityBytes, for: quotaOwner)
       completion(.json(["key": .key(committed.result), "seq": .number(committed.sequence)]))
     case .failure(let error): completion(.failure(operations.wireError(error)))
     }
@@ -155,9 +159,4 @@ extension Operations {
       "the clock of the server is \(lead / 1_000) seconds behind its last key: ask its administrator to set it, "
         + "or use a key of your own")
   }
-}
-
-extension Node {
-  /// The tag by which a client distinguishes versions of a value: its hash. An absent value has a tag as well.
-  public var etag: String { isAbsent ? "null_etag" : hash }
 }

@@ -74,6 +74,8 @@ public final class Operations: Sendable {
   let failedWrites = FailedWrites()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
+  /// Admits one caller of `hashing` at a time, which takes many turns of `longWork`.
+  let hashWork: TurnQueue
   /// The turns of decoding texts of `longTextBytes` to `hugeTextBytes`: see `decodeBeside`.
   let textWork: TurnQueue
   /// The turns of computing events. They are others than those of `longWork`: a long read waits in its turn until the
@@ -150,6 +152,7 @@ public final class Operations: Sendable {
     self.now = now
     self.logger = logger
     longWork = TurnQueue(width: 1)
+    hashWork = TurnQueue(width: 1)
     textWork = TurnQueue(width: 1)
     eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
@@ -200,6 +203,7 @@ public final class Operations: Sendable {
     freeSpace = home.freeSpace
     storage = nil
     longWork = home.longWork
+    hashWork = home.hashWork
     textWork = home.textWork
     eventWork = home.eventWork
     shortWork = home.shortWork

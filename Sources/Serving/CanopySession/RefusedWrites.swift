@@ -9,7 +9,8 @@ internal import Synchronization
 /// be made first, and the earlier one, made after it, would replace its value.
 ///
 /// If there are too many clients, the owner with the most of them loses the one that was refused longest ago (see
-/// `OwnedNames`). So no user can make the server forget the clients of another one.
+/// `OwnedNames`). So no user can make the server forget the clients of another one. The anonymous clients of each remote
+/// network have an owner of their own.
 ///
 /// Complexity: O(`numbersMax`).
 struct RefusedWrites: Sendable {
@@ -40,11 +41,13 @@ struct RefusedWrites: Sendable {
 
   /// Notes that a write was refused.
   ///
-  /// - Parameter now: the time in milliseconds since 1970.
-  mutating func note(_ origin: WriteOrigin, now: Int64) {
+  /// - Parameters:
+  ///   - network: the remote network of its client; nil for this machine.
+  ///   - now: the time in milliseconds since 1970.
+  mutating func note(_ origin: WriteOrigin, from network: String? = nil, now: Int64) {
     let name = origin.rememberedName
     let known = clients[name]
-    let owner = known.map { $0.owner } ?? origin.owner.map { ByteString($0) }
+    let owner = known.map { $0.owner } ?? RefusedWrites.owner(of: origin, from: network)
     var client = present(origin, now) ?? Client(at: now, owner: owner)
     guard !client.numbers.contains(origin.number) else { return }
     client.numbers.append(origin.number)
@@ -53,6 +56,15 @@ struct RefusedWrites: Sendable {
     clients[name] = client
     names.use(name, of: owner, changing: known == nil ? 1 : 0)
     while names.count > RefusedWrites.clientsMax, let surplus = names.first() { remove(surplus) }
+  }
+
+  private static func owner(of origin: WriteOrigin, from network: String?) -> ByteString? {
+    guard let owner = origin.owner else { return nil }
+    guard let network, owner.hasSameBytes(as: WriteOrigin.anonymousOwner) else {
+      return ByteString(owner)
+    }
+    // No uid contains a dot or a slash.
+    return ByteString("\(owner)/\(network)")
   }
 
   private mutating func remove(_ name: ByteString) {
@@ -95,22 +107,29 @@ final class FailedWrites: Sendable {
 
   /// Checks that a write does not overtake an earlier one of its client that failed. Called when it is decided.
   ///
+  /// - Parameter network: the remote network of the client; nil for this machine.
   /// - Throws: `WireError` if it does.
-  func check(_ origin: WriteOrigin?, now: Int64) throws(WireError) {
+  func check(_ origin: WriteOrigin?, from network: String?, now: Int64) throws(WireError) {
     guard let origin, count.load(ordering: .relaxed) > 0 else { return }
     let isBlocked = change { refused in
       let isBlocked = refused.blocks(origin, now: now)
-      if isBlocked { refused.note(origin, now: now) } else { refused.forget(origin, now: now) }
+      if isBlocked {
+        refused.note(origin, from: network, now: now)
+      } else {
+        refused.forget(origin, now: now)
+      }
       return isBlocked
     }
     if isBlocked { throw .earlierFailed }
   }
 
   /// Notes the failure of a write.
-  func note(_ origin: WriteOrigin, _ error: any Error, now: Int64) {
+  ///
+  /// - Parameter network: the remote network of the client; nil for this machine.
+  func note(_ origin: WriteOrigin, from network: String?, _ error: any Error, now: Int64) {
     switch error {
     case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded:
-      change { $0.note(origin, now: now) }
+      change { $0.note(origin, from: network, now: now) }
     case is RepeatedWrite:
       guard count.load(ordering: .relaxed) > 0 else { return }
       change { $0.forget(origin, now: now) }
@@ -129,9 +148,14 @@ final class FailedWrites: Sendable {
 
 extension Operations {
   /// Notes the outcome of a write that its client may send again.
-  func note<Result>(_ origin: WriteOrigin?, _ outcome: Swift.Result<Committed<Result>, any Error>) {
+  ///
+  /// - Parameter network: the remote network of the client; nil for this machine.
+  func note<Result>(
+    _ origin: WriteOrigin?, from network: String?,
+    _ outcome: Swift.Result<Committed<Result>, any Error>
+  ) {
     guard let origin, case .failure(let error) = outcome else { return }
-    failedWrites.note(origin, error, now: now())
+    failedWrites.note(origin, from: network, error, now: now())
   }
 }
 

@@ -1,5 +1,5 @@
 public import CanopyEngine
-internal import CanopyTree
+public import CanopyTree
 public import CanopyWire
 
 extension Session {
@@ -114,7 +114,7 @@ extension Session {
     var dropped = 0
     updateSubscription(number) { subscription in
       guard case .resuming(let slot, _, let held) = subscription.phase else { return }
-      dropped = held.bytes
+      dropped = held.memory
       subscription.phase = .resuming(slot, sequence, Subscription.HeldEvents())
     }
     charge(reserved: 0, heldEvents: -dropped)
@@ -125,7 +125,7 @@ extension Session {
     guard let subscription = subscriptions[number], let listening = subscription.listening,
       case .resuming(let slot, let sequence, let held) = subscription.phase
     else { return }
-    charge(reserved: -Session.resumptionBytes, heldEvents: -held.bytes)
+    charge(reserved: -Session.resumptionBytes, heldEvents: -held.memory)
     if let code = subscription.cancellation {
       return fail(number, slot, code == .permissionDenied ? .denied : .subscriptionTooLarge)
     }
@@ -173,10 +173,10 @@ extension Session {
   /// Returns the fate of the events of a subscription, and keeps them if they must wait.
   ///
   /// - Parameters:
-  ///   - bytes: the bytes of the encoded events.
+  ///   - bytes: the bytes of the encoded events, and the memory of the values in them.
   ///   - unsentEventBytes: the bytes of events that the transport has not sent.
   public mutating func admit(
-    _ notifications: [Notification], bytes: Int, for number: Int64, unsentEventBytes: Int
+    _ notifications: [Notification], bytes: ValueBytes, for number: Int64, unsentEventBytes: Int
   ) -> EventOutcome {
     guard isOpen, let stage = subscriptions[number]?.stage else { return .dropped }
     switch stage {
@@ -186,7 +186,7 @@ extension Session {
       return .held
     case .active:
       // One event may be larger than the bound.
-      if unsentEventBytes > 0, unsentEventBytes + bytes > limits.queuedBytesMax {
+      if unsentEventBytes > 0, unsentEventBytes + bytes.json > limits.queuedBytesMax {
         return .overloaded
       }
       return .send
@@ -196,7 +196,9 @@ extension Session {
   /// Keeps events until the resumption of a subscription is complete, or drops all if they are too many.
   ///
   /// The events are changed in place: with a second reference to the array each event would copy it.
-  private mutating func hold(_ notifications: [Notification], bytes: Int, for number: Int64) {
+  private mutating func hold(
+    _ notifications: [Notification], bytes: ValueBytes, for number: Int64
+  ) {
     var change = 0
     let bytesMax = limits.queuedBytesMax
     updateSubscription(number) { subscription in
@@ -244,7 +246,7 @@ extension Session {
 
   private mutating func release(_ subscription: Subscription) {
     guard case .resuming = subscription.phase else { return }
-    charge(reserved: -Session.resumptionBytes, heldEvents: -subscription.heldBytes)
+    charge(reserved: -Session.resumptionBytes, heldEvents: -subscription.heldMemory)
   }
 
   /// Whether the rules decide about any subscription.

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 
 /// One subscription of a session, from its request to its end.
@@ -18,6 +19,10 @@ struct Subscription {
     var notifications: [Notification] = []
     /// The bytes of their encoded lines.
     var bytes = 0
+    /// The memory of the notifications and of the values in them.
+    var memory = 0
+    /// The memory of a notification without its values, and of its encoded lines.
+    static let notificationBytes = 512
     /// Whether there were more than may be held.
     var isOverflowing = false
   }
@@ -57,30 +62,34 @@ struct Subscription {
   /// average.
   ///
   /// - Parameters:
-  ///   - bytes: the bytes of their encoded lines.
-  ///   - bytesMax: the bytes that may be held.
-  /// - Returns: by how many bytes the held events have grown or shrunk.
-  mutating func hold(_ notifications: [Notification], bytes: Int, bytesMax: Int) -> Int {
+  ///   - bytes: the bytes of their encoded lines, and the memory of the values in them.
+  ///   - bytesMax: the bytes of encoded lines that may be held.
+  /// - Returns: by how many bytes the memory of the held events has grown or shrunk.
+  mutating func hold(_ notifications: [Notification], bytes: ValueBytes, bytesMax: Int) -> Int {
     guard case .resuming(let slot, let sequence, var held) = phase, !held.isOverflowing else {
       return 0
     }
     // Releases the other reference to the array, so that appending does not copy it.
     phase = .active
     defer { phase = .resuming(slot, sequence, held) }
-    guard held.bytes + bytes <= bytesMax else {
-      let dropped = held.bytes
+    guard held.bytes + bytes.json <= bytesMax else {
+      let dropped = held.memory
       held = HeldEvents(isOverflowing: true)
       return -dropped
     }
+    // A short text may be kept by the notification besides its values.
+    let memory =
+      notifications.count * HeldEvents.notificationBytes + bytes.memory + bytes.json
     held.notifications += notifications
-    held.bytes += bytes
-    return bytes
+    held.bytes += bytes.json
+    held.memory += memory
+    return memory
   }
 
-  /// The bytes of the events that wait.
-  var heldBytes: Int {
+  /// The memory of the events that wait.
+  var heldMemory: Int {
     guard case .resuming(_, _, let held) = phase else { return 0 }
-    return held.bytes
+    return held.memory
   }
 }
 

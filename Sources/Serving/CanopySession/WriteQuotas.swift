@@ -114,7 +114,7 @@ public final class WriteQuotas: Sendable {
       let network =
         owner.network.flatMap { state.networks.refuse($0, waitMin: Self.waitMin, now: now) } ?? 0
       guard user == 0, network == 0 else {
-        if let origin { noteRefusal(of: origin, now: now, &state) }
+        if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
         return state.refuse(user >= network ? .user : .address, after: max(user, network))
       }
       if let origin, !isInOrder(origin, now: now, &state) {
@@ -136,12 +136,14 @@ public final class WriteQuotas: Sendable {
   }
 
   /// Notes that a write was refused for another reason, so that later writes of its client do not overtake it.
-  func noteRefusal(of origin: WriteOrigin, now: Int64) {
-    state.withLock { noteRefusal(of: origin, now: now, &$0) }
+  func noteRefusal(of origin: WriteOrigin, by owner: Owner, now: Int64) {
+    state.withLock { noteRefusal(of: origin, by: owner, now: now, &$0) }
   }
 
-  private func noteRefusal(of origin: WriteOrigin, now: Int64, _ state: inout State) {
-    state.refusedWrites.note(origin, now: now)
+  private func noteRefusal(
+    of origin: WriteOrigin, by owner: Owner, now: Int64, _ state: inout State
+  ) {
+    state.refusedWrites.note(origin, from: owner.network, now: now)
     refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed)
   }
 

@@ -1,7 +1,8 @@
 internal import CanopyTree
 internal import CanopyWire
 
-/// The bytes for which a write counts: those of its paths and values as JSON, or a little more.
+/// The bytes for which a write counts: those of its paths and values as JSON, or a little more. The journal has each
+/// location of an update with its whole path.
 extension WriteRequest {
   /// Returns the bytes, up to a bound. O(bound).
   func bytes(atMost bytesMax: Int) -> Int {
@@ -31,8 +32,10 @@ extension TreeWrite {
     case .set(let location, let value), .compareAndSet(let location, _, let value):
       budget.take(location, value)
     case .update(let path, let changes):
-      budget.take(path)
-      for change in changes where budget.rest > 0 { budget.take(change.location, change.value) }
+      for change in changes where budget.rest > 0 {
+        budget.take(path)
+        budget.take(change.location, change.value)
+      }
     }
     return bytesMax - budget.rest
   }

@@ -18,6 +18,9 @@ final class FloodAttackers {
     Children.add(process.processIdentifier, endedBy: SIGKILL)
   }
 
+  /// The processor time that the attackers have used.
+  var use: Usage { Usage(processID: process.processIdentifier) }
+
   /// Ends the attackers and their connections.
   func end() {
     kill(process.processIdentifier, SIGKILL)

@@ -127,6 +127,22 @@ struct CommittedChangeTests {
     #expect(more.paths == [.root] && more.bytes < most.bytes)
   }
 
+  @Test func `a commit is measured with the memory of its values`() throws {
+    let children = Node(children: (0..<1_000).map { (Key(index: $0), true) })
+    let assignments = [Assignment(Location(try Path("a/b")), children)]
+    var budget = ByteBudget(.max)
+    #expect(children.fits(budget: &budget))
+    let commit = Commit(
+      sequence: 1, time: 0, assignments: assignments,
+      beforeImage: [Assignment(Location(try Path("a/b")), 1)])
+    // Two paths of four bytes, and a number.
+    let all = commit.estimatedValues(upTo: .max / 2)
+    #expect(all == ValueBytes(json: budget.used.json + 8 + 24, memory: budget.memory))
+    #expect(all.memory > 4 * all.json)
+    let part = commit.estimatedValues(upTo: 1_000)
+    #expect(part.json == 1_000 + 28 && part.memory < all.memory)
+  }
+
   @Test func `texts that notifications share have a bound, and are released with them`() throws {
     var tree = Tree()
     let change = Self.commit([Assignment(Location(try Path("a")), 1)], to: &tree, 1)

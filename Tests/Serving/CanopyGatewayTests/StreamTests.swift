@@ -149,6 +149,26 @@ import Testing
     }
   }
 
+  @Test(arguments: [false, true])
+  func `bytes behind the request of a stream are charged, and a few are read at most`(
+    _ areBody: Bool
+  ) async throws {
+    var fields = Self.accept
+    if areBody { fields["Transfer-Encoding"] = "chunked" }
+    try await withStream("/open/a.json", fields) { server, stream, client in
+      #expect(try await stream.event() == #"put {"path":"/","data":null}"#)
+      _ = try await client.request("GET", "/open/a.json")
+      let memory = server.parts.operations.memory
+      let before = memory.used
+      let text = String(repeating: "x", count: 0xFFFF)
+      try await stream.send(areBody ? "ffff\r\n\(text)\r\nffff\r\n\(text)" : text + text)
+      try await eventually { memory.used >= before + 16 * 1024 }
+      #expect(memory.used <= before + 512 * 1024)
+      _ = try await client.request("PUT", "/open/a.json", [:], "1")
+      #expect(try await stream.event() == #"put {"path":"/","data":1}"#)
+    }
+  }
+
   @Test func `a client that does not read its events is cut off`() async throws {
     var limits = Limits()
     limits.queuedBytesMax = 1024 * 1024

@@ -1,11 +1,12 @@
-import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import NIOCore
 import NIOEmbedded
 import Synchronization
 import Testing
 
+@testable import CanopyEngine
 @testable import CanopyEvents
 
 /// Changes whose events take long to compute.
@@ -83,6 +84,99 @@ import Testing
     #expect(try await events(replacing: 2_000, .value, limits: limits) == [0, 2, 1])
   }
 }
+
+#if CANOPY_COUNT_WORK
+  /// Large events of small commits, and their texts.
+  struct PreparedEventTests {
+    private final class Reader: Subscriber {
+      var pieces: [LinePieces] = []
+
+      func accepts(
+        _ notifications: [Notification], bytes: ValueBytes, for subscription: Int64
+      ) -> Bool { true }
+
+      func send(events lines: ByteBuffer) {}
+
+      func send(eventHead head: ByteBuffer, rest: ByteBuffer) {}
+
+      func send(events lines: LinePieces) { pieces.append(lines) }
+
+      func cancel(_ subscription: Int64, _ code: WireError.Code) {}
+    }
+
+    /// Delivers the commit of a number below a large child.
+    ///
+    /// - Returns: whether it takes long, and the nodes that are touched on the event loop.
+    private func deliver(
+      _ form: Listening.Form, children count: Int32, keeping derived: DerivedBytes
+    ) throws -> (takesLong: Bool, touched: Int, pieces: Int) {
+      let listening = Listening(
+        try Path("a"), form == .sync ? try Query(order: .key, limit: .last(3)) : .all, form: form)
+      var tree = Tree(
+        root: Node(children: [
+          (
+            "a",
+            Node(children: [("b", Node(children: (0..<count).map { (Key(index: $0), "text") }))])
+          )
+        ]))
+      let before = tree.root
+      let assignments = [Assignment(Location(try Path("a/b/0")), 1)]
+      tree.apply(assignments)
+      let change = CommittedChange(
+        Change(
+          commit: Commit(sequence: 7, time: 0, assignments: assignments), views: ConcernedViews(),
+          before: before, after: tree.root), bytes: 10)
+      let view = LocalView(listening, Limits(), number: 0)
+      let reader = Reader()
+      view.add(HubSubscription(number: 1, isAuthorized: false, subscriber: reader))
+      let delivery = view.delivery(of: [Notification(listening, change, derived)], in: nil)
+      let work = delivery.nextLongWork()
+      work?()
+      #expect(delivery.nextLongWork() == nil, "the work is done once")
+      let touched = WorkCounter.nodesTouched { delivery.finish() }
+      return (work != nil, touched, reader.pieces.count)
+    }
+
+    @Test(arguments: Listening.Form.allCases, [0, 1_000_000])
+    func `a large event is measured beside the loop, also if no memory is left to share it`(
+      _ form: Listening.Form, _ bytesMax: Int
+    ) throws {
+      let small = try deliver(form, children: 100, keeping: DerivedBytes(bytesMax: bytesMax))
+      #expect(!small.takesLong && small.pieces == 0)
+      let large = try deliver(form, children: 100_000, keeping: DerivedBytes(bytesMax: bytesMax))
+      #expect(large.takesLong && large.pieces == 1)
+      #expect(large.touched < 100, "\(large.touched) nodes")
+    }
+
+    @Test func `the values of large lines are freed on another thread`() async {
+      let freed = AsyncStream<Bool>.makeStream()
+      for memory in [1024, 2 * 1024 * 1024] {
+        // Only the thread of the test has the value.
+        Probe.$isHere.withValue(true) {
+          let bytes = ValueBytes(json: 10, memory: memory)
+          let probe = Probe { freed.continuation.yield(Probe.isHere) }
+          withExtendedLifetime(LinePieces(bytes: bytes, of: consume probe) { _ in [] }) {}
+        }
+      }
+      var places: [Bool] = []
+      for await place in freed.stream {
+        places.append(place)
+        if places.count == 2 { break }
+      }
+      // Small values are freed at once.
+      #expect(places == [true, false])
+    }
+  }
+
+  private final class Probe: Sendable {
+    @TaskLocal static var isHere = false
+    private let note: @Sendable () -> Void
+
+    init(_ note: @escaping @Sendable () -> Void) { self.note = note }
+
+    deinit { note() }
+  }
+#endif
 
 /// Work for another thread, which the test carries out.
 private final class Works: Sendable {

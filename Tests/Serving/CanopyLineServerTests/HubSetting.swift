@@ -174,7 +174,7 @@ final class ListenerOfOne: Subscriber, Flushable {
     self.unflushed = unflushed
   }
 
-  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
+  func accepts(_ notifications: [Notification], bytes: ValueBytes, for number: Int64) -> Bool {
     asked.append(notifications.count)
     onAsked(asked.count, subscription)
     return true
@@ -230,7 +230,9 @@ final class CopyOfOne: Subscriber {
     try problem ?? replica.problem(root)
   }
 
-  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool { true }
+  func accepts(_ notifications: [Notification], bytes: ValueBytes, for number: Int64) -> Bool {
+    true
+  }
 
   func send(events lines: ByteBuffer) {
     take {

@@ -177,7 +177,9 @@ import Testing
     var rests: [ByteBuffer] = []
     var lines: [ByteBuffer] = []
 
-    func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
+    func accepts(_ notifications: [Notification], bytes: ValueBytes, for subscription: Int64)
+      -> Bool
+    {
       true
     }
 

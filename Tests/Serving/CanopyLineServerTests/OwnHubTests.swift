@@ -160,7 +160,7 @@ import Testing
       for subscription in subscriptions { hub.end(subscription) }
     }
 
-    func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
+    func accepts(_ notifications: [Notification], bytes: ValueBytes, for number: Int64) -> Bool {
       for notification in notifications {
         if let last = last[number], last >= notification.sequence { isRepeated = true }
         last[number] = notification.sequence

@@ -14,7 +14,7 @@ struct PendingEventsTests {
     private var tree = Tree()
     private var sequence: Int64 = 0
 
-    mutating func next(bytes: Int = 0) throws -> CommittedChange {
+    mutating func next(bytes: Int = 0, memory: Int = 0) throws -> CommittedChange {
       let before = tree.root
       sequence += 1
       let assignments = [Assignment(Location(try Path("a")), Node(sequence))]
@@ -22,7 +22,7 @@ struct PendingEventsTests {
       let commit = Commit(sequence: sequence, time: 0, assignments: assignments)
       let change = Change(
         commit: commit, views: ConcernedViews(), before: before, after: tree.root)
-      return CommittedChange(change, bytes: bytes)
+      return CommittedChange(change, bytes: bytes, memory: memory)
     }
   }
 
@@ -59,6 +59,15 @@ struct PendingEventsTests {
     events.append(.change(try commits.next(bytes: 900_000)))
     #expect(Self.sequences(events) == [2])
     #expect(events.bytes < 10_000)
+  }
+
+  @Test func `commits count with the memory of their values`() throws {
+    var commits = Commits()
+    var events = PendingEvents(bytesMax: 1_000_000)
+    events.append(.change(try commits.next(bytes: 100, memory: 900_000)))
+    #expect(Self.sequences(events) == [1])
+    events.append(.change(try commits.next(bytes: 100, memory: 900_000)))
+    #expect(Self.sequences(events) == [2])
   }
 
   @Test func `commits are not merged across a call`() throws {

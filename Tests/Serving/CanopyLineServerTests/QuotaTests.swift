@@ -76,7 +76,8 @@ import Testing
         "SET /a 1", "UPDATE / {\"a\":2,\"b\":3}", "PUSH /list 1", "REMOVE /b",
         "CAS /a wrong 3", "ONCE 0123456789abcdef 1 0 SET /a 4", "POST title body",
         "EDIT \(id) title other", "STAR \(id)", "COMMENT \(id) text", "RENAME countess",
-        "ONDISCONNECT SET /d 1", "ONDISCONNECT UPDATE / {\"d\":2}", "DELETE \(id)",
+        "ONDISCONNECT SET /d 1", "ONDISCONNECT UPDATE / {\"d\":2}", "ONDISCONNECT CANCEL /d",
+        "DELETE \(id)",
       ]
       for line in lines {
         server.parts.clock.advance(1_000)
@@ -84,7 +85,7 @@ import Testing
         try await ada.expect("SET /z 1", failsWith: "RATE_LIMITED")
       }
       server.parts.clock.advance(1_000)
-      for line in ["GET /a", "RECENT", "PING", "ONDISCONNECT CANCEL /d", "HELLO"] {
+      for line in ["GET /a", "RECENT", "PING", "HELLO"] {
         try await ada.value(line)
       }
       try await ada.value("SET /z 1")
@@ -122,6 +123,72 @@ import Testing
         server.parts.clock.advance(Int64(wait))
         try await ada.value("SET /n 1")
         server.parts.clock.advance(100_000)
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the cancellation of each location of an on-disconnect write counts`(_ depth: Depth)
+    async throws
+  {
+    try await with(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      let places = (0..<8).map { "\"k\($0)\":1" }.joined(separator: ",")
+      try await ada.value("ONDISCONNECT UPDATE /d {\(places)}")
+      for number in 0..<3 { try await ada.value("ONDISCONNECT CANCEL /d/k\(number)") }
+      try await ada.expect("ONDISCONNECT CANCEL /d/k3", failsWith: "RATE_LIMITED")
+      server.parts.clock.advance(1_000)
+      try await ada.value("ONDISCONNECT CANCEL /d")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the priorities above a place count with each write there`(_ depth: Depth) async throws {
+    try await with(depth, writes: 100, bytes: 10_000) { server in
+      let keys = (0..<30).map { "k\($0)" }
+      let priority = String(repeating: "p", count: 250)
+      let value = keys.reversed().reduce("1") { value, key in
+        "{\".priority\":\"\(priority)\",\"\(key)\":\(value)}"
+      }
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value("SET /top \(value)")
+      let path = "/top/\(keys.joined(separator: "/"))"
+      // 30 priorities of 250 bytes, each with its path and the mark of a priority: about 10 kB.
+      for (number, line) in [
+        "SET \(path) 2", "PUSH \(path.dropLast(4)) 1", "UPDATE \(path.dropLast(4)) {\"k29\":3}",
+        "ONDISCONNECT SET \(path) 4",
+      ].enumerated() {
+        let user = try await server.connect(as: "user\(number)")
+        for _ in 0..<2 { try await user.value(line) }
+        _ = try await user.request(line)
+        try await user.expect(line, failsWith: "RATE_LIMITED")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the path of an update counts for each location, and long paths of many leaves count`(
+    _ depth: Depth
+  ) async throws {
+    try await with(depth, writes: 100, bytes: 10_000) { server in
+      let key = String(repeating: "k", count: 700)
+      let path = "/\(key)/\(key)/\(key)"
+      let places = (0..<20).map { "\"\($0)\":1" }.joined(separator: ",")
+      let leaves = Array(repeating: "true", count: 400).joined(separator: ",")
+      // The paths of 400 leaves have 840 kB, an eighth of which counts.
+      for (number, (line, seconds)) in [
+        ("SET \(path) 1", 0 as Int64), ("UPDATE \(path) {\(places)}", 2),
+        ("SET \(path) [\(leaves)]", 8), ("PUSH \(path) [\(leaves)]", 8),
+      ].enumerated() {
+        let user = try await server.connect(as: "user\(number)")
+        try await user.value(line)
+        if seconds > 0 {
+          try await user.expect("SET /n 1", failsWith: "RATE_LIMITED")
+          server.parts.clock.advance(1_000 * seconds)
+          try await user.expect("SET /n 1", failsWith: "RATE_LIMITED")
+          server.parts.clock.advance(1_000)
+        }
+        try await user.value("SET /n 1")
       }
     }
   }

@@ -129,7 +129,8 @@ import Testing
     let before = session.ledger.total
     for bytes in [10, Limits().queuedBytesMax] {
       guard
-        case .held = session.admit([], bytes: bytes, for: number, unsentEventBytes: 0)
+        case .held = session.admit(
+          [], bytes: ValueBytes(json: bytes), for: number, unsentEventBytes: 0)
       else {
         Issue.record("the events are not held")
         return
@@ -138,7 +139,7 @@ import Testing
     // More than may be held: the subscription can begin nevertheless.
     session.restart(number, at: 5)
     #expect(session.ledger.total == before)
-    _ = session.admit([], bytes: 3, for: number, unsentEventBytes: 0)
+    _ = session.admit([], bytes: ValueBytes(json: 3), for: number, unsentEventBytes: 0)
     #expect(session.ledger.heldEvents == 3)
     session.resumed(number, .success(Resumption(stateOf: .absent, listening, bytes: ValueBytes())))
     #expect(session.ledger.heldEvents == 0 && session.ledger.reserved == 0)

@@ -80,19 +80,39 @@ struct RefusedWritesTests {
     #expect(try refused.count == clientsMax - 1 && !isKnown(victim, of: "ada"))
   }
 
+  @Test func `the anonymous clients of one network do not displace those of another`() throws {
+    var refused = RefusedWrites()
+    func origin(_ client: String, _ number: Int64 = 1) throws -> WriteOrigin {
+      var origin = try WriteOrigin(client: client, number: number, seen: 0)
+      origin.owner = WriteOrigin.anonymousOwner
+      return origin
+    }
+    let (victim, local) = ("name-of-the-first-client", "name-of-a-local-client")
+    refused.note(try origin(victim), from: "192.0.2.1", now: 0)
+    refused.note(try origin(local), now: 0)
+    for number in 0..<RefusedWrites.clientsMax {
+      refused.note(try origin("a-secret-random-name-\(number)"), from: "192.0.2.2", now: 0)
+    }
+    #expect(refused.count == RefusedWrites.clientsMax)
+    #expect(try refused.blocks(origin(victim, 2), now: 0))
+    #expect(try refused.blocks(origin(local, 2), now: 0))
+    #expect(try !refused.blocks(origin("a-secret-random-name-1", 2), now: 0))
+    #expect(try refused.blocks(origin("a-secret-random-name-2", 2), now: 0))
+  }
+
   @Test func `a write that is blocked is remembered as refused itself`() throws {
     let failed = FailedWrites()
-    failed.note(try origin(1), EngineError.journalFailed, now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(2), now: 0) }
-    try failed.check(origin(1), now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(3), now: 0) }
+    failed.note(try origin(1), from: nil, EngineError.journalFailed, now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(2), from: nil, now: 0) }
+    try failed.check(origin(1), from: nil, now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(3), from: nil, now: 0) }
     // A write that was made before comes to no decision.
-    failed.note(try origin(2), RepeatedWrite(sequence: 1), now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(4), now: 0) }
-    try failed.check(origin(3), now: 0)
-    try failed.check(origin(4), now: 0)
+    failed.note(try origin(2), from: nil, RepeatedWrite(sequence: 1), now: 0)
+    #expect(throws: (any Error).self) { try failed.check(origin(4), from: nil, now: 0) }
+    try failed.check(origin(3), from: nil, now: 0)
+    try failed.check(origin(4), from: nil, now: 0)
     // Another error is the last word.
-    failed.note(try origin(4), EngineError.denied, now: 0)
-    try failed.check(origin(5), now: 0)
+    failed.note(try origin(4), from: nil, EngineError.denied, now: 0)
+    try failed.check(origin(5), from: nil, now: 0)
   }
 }

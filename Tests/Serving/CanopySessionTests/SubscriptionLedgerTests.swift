@@ -108,7 +108,8 @@ struct SubscriptionLedgerTests {
     let change = Change(commit: commit, views: ConcernedViews(), before: .absent, after: .absent)
     let notification = Notification(Listening(path), CommittedChange(change, bytes: 0))
     for _ in 0..<1_000 {
-      let outcome = session.admit([notification], bytes: 1, for: number, unsentEventBytes: 0)
+      let outcome = session.admit(
+        [notification], bytes: ValueBytes(json: 1, memory: 10), for: number, unsentEventBytes: 0)
       guard case .held = outcome else { throw Unexpected() }
       guard case .resuming(_, _, let held)? = session.subscriptions[number]?.phase else {
         throw Unexpected()
@@ -118,6 +119,10 @@ struct SubscriptionLedgerTests {
       last = place
     }
     #expect(moves <= 20, "the array moved \(moves) times")
-    #expect(session.ledger.heldEvents == 1_000)
+    // The notifications, the values in them, and their texts.
+    let each = Subscription.HeldEvents.notificationBytes + 11
+    #expect(session.ledger.heldEvents == 1_000 * each)
+    session.restart(number, at: 2)
+    #expect(session.ledger.heldEvents == 0)
   }
 }

@@ -71,7 +71,7 @@ struct WriteQuotasTests {
     let quotas = quotas()
     let owner = WriteQuotas.Owner()
     #expect(quotas.admit(owner, bytes: 1, once: try origin(1), now: 0) == nil)
-    quotas.noteRefusal(of: try origin(2), now: 0)
+    quotas.noteRefusal(of: try origin(2), by: owner, now: 0)
     #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0)?.code == .rateLimited)
     #expect(quotas.admit(owner, bytes: 1, once: try origin(2), now: 0) == nil)
     #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0) == nil)

@@ -39,6 +39,27 @@
         })
     }
 
+    @Test func `hashing pauses at each node, and may be given up and begun again`() throws {
+      struct Stop: Error {}
+      for count in [1, 100] {
+        let root = Node.of(["posts": big(count)])
+        var calls = 0
+        #expect(throws: Stop.self) {
+          _ = try root.hash(pausing: { () throws(Stop) in
+            calls += 1
+            if calls == 3 { throw Stop() }
+          })
+        }
+        #expect(calls == 3)
+        let hash = root.hash(pausing: { calls += 1 })
+        #expect(hash == Node.of(["posts": big(count)]).hash)
+        #expect(calls > 20 * count)
+        calls = 0
+        let again = root.hash(pausing: { calls += 1 })
+        #expect(again == hash && calls == 0)
+      }
+    }
+
     @Test func `a change only rehashes the branches on the way to it`() throws {
       for count in [40, 400] {
         var root = Node.of(["posts": big(count), "other": big(10)])

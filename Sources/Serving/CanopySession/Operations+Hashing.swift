@@ -1,0 +1,70 @@
+public import CanopyEngine
+public import CanopyTree
+internal import CanopyWire
+
+/// Hashing large values, for ETags: see `Node.hash`. A value of 7 MB takes about half a second the first time.
+extension Operations {
+  /// The time after which hashing gives its turn of long work back.
+  public static let hashingTurnMax = Duration.milliseconds(10)
+
+  /// Runs `body`, which hashes a value, as `beside` does, but in as many turns as it needs, each of `hashingTurnMax`. So
+  /// long reads of other clients do not wait for it. One call at a time is under way, as it keeps a version of the tree
+  /// between its turns.
+  ///
+  /// - Parameters:
+  ///   - group: the connection and its network, which share their turns.
+  ///   - version: returns the present version, in the first turn; nil if there is none now.
+  ///   - turnMax: the time after which a turn ends.
+  ///   - body: gets the version, and a closure to call often.
+  /// - Returns: nil if there is no version.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before a turn.
+  public func hashing<Version: Sendable, R: Sendable>(
+    _ group: TurnGroup?, in version: @Sendable () async -> Version?,
+    turnMax: Duration = hashingTurnMax,
+    _ body: @escaping @Sendable (Version, _ pause: () throws -> Void) throws -> R
+  ) async throws -> R? {
+    try await hashWork.withTurn(of: group) { () -> R? in
+      let begun = try await longWork.withTurn(of: group) { () -> (PacedWork<R>, R?)? in
+        guard let version = await version() else { return nil }
+        let work = PacedWork(turnMax: turnMax) { try body(version, $0) }
+        return (work, try await work.go())
+      }
+      guard let (work, first) = begun else { return nil }
+      var result = first
+      while result == nil {
+        do {
+          result = try await longWork.withTurn(of: group) { try await work.go() }
+        } catch {
+          work.cancel()
+          throw error
+        }
+      }
+      return result
+    }
+  }
+
+  /// Returns the ETag of a large value that is not to change.
+  ///
+  /// - Throws: `WireError` if there is no thread; `CancellationError`.
+  public func etag(of node: Node, _ group: TurnGroup?) async throws -> String {
+    let etag = try await hashing(group, in: { node }) { node, pause in
+      try node.etag(pausing: pause)
+    }
+    guard let etag else { throw WireError(.internalError, "the server made a mistake") }
+    return etag
+  }
+}
+
+extension Node {
+  /// The tag by which a client distinguishes versions of a value: its hash. An absent value has a tag as well.
+  public var etag: String { isAbsent ? "null_etag" : hash }
+
+  /// Returns `etag`.
+  ///
+  /// - Parameter pause: called often.
+  /// - Throws: the error of `pause`.
+  func etag(pausing pause: () throws -> Void) throws -> String {
+    guard !isAbsent else { return etag }
+    return try hash(pausing: pause)
+  }
+}
