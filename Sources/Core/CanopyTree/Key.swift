@@ -48,7 +48,7 @@ public struct Key: Hashable, Sendable {
   ///
   /// - Precondition: the bytes are valid UTF-8.
   /// - Throws: `TreeError.invalidKey` if there are no bytes, too many, or a forbidden one.
-  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+  package init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     guard !bytes.isEmpty else { throw .invalidKey("a key may not be empty") }
     guard bytes.count <= Limits.keyBytesMax else {
       throw .invalidKey("a key may have at most \(Limits.keyBytesMax) bytes of UTF-8")

@@ -25,7 +25,7 @@ public struct Location: Hashable, Sendable {
   ///
   /// - Precondition: the bytes are valid UTF-8.
   /// - Throws: `TreeError.invalidPath`.
-  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+  package init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     let pathBytes = Location.pathBytes(ofPriority: bytes)
     isPriority = pathBytes != nil
     path = try Path(utf8: pathBytes ?? bytes)

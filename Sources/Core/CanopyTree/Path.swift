@@ -35,7 +35,7 @@ public struct Path: Hashable, Sendable {
   ///
   /// - Precondition: the bytes are valid UTF-8.
   /// - Throws: `TreeError.invalidPath`.
-  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+  package init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     keys = []
     // One allocation of the right size: a waiting write may have thousands of paths.
     let slashes = bytes.reduce(0) { $1 == UInt8(ascii: "/") ? $0 + 1 : $0 }

@@ -59,6 +59,7 @@ extension Arguments {
   /// Consumes the next argument if it is a path below `/.info`, and returns that path; else returns
   /// nil.
   mutating func infoPath() throws(WireError) -> Path? {
+    guard mayBeInfoPath else { return nil }
     var rest = self
     let path = try rest.text("path")
     let text = path.hasBytePrefix("/") ? path.droppingBytes(1) : path
@@ -146,17 +147,24 @@ extension Arguments {
 
 extension Arguments {
   mutating func id(_ name: String) throws(WireError) -> Key {
-    try Options.key(try text(name), name)
+    guard let word = asciiWord() else { return try Options.key(try text(name), name) }
+    return try Options.key(name) { () throws(TreeError) in try Key(utf8: word) }
   }
 
   mutating func path() throws(WireError) -> Path {
-    let text = try text("path")
-    do throws(TreeError) { return try Path(text) } catch { throw WireError(error) }
+    guard let word = asciiWord() else {
+      let text = try text("path")
+      do throws(TreeError) { return try Path(text) } catch { throw WireError(error) }
+    }
+    do throws(TreeError) { return try Path(utf8: word) } catch { throw WireError(error) }
   }
 
   mutating func location() throws(WireError) -> Location {
-    let text = try text("path")
-    do throws(TreeError) { return try Location(text) } catch { throw WireError(error) }
+    guard let word = asciiWord() else {
+      let text = try text("path")
+      do throws(TreeError) { return try Location(text) } catch { throw WireError(error) }
+    }
+    do throws(TreeError) { return try Location(utf8: word) } catch { throw WireError(error) }
   }
 
   mutating func value(_ verb: String) throws(WireError) -> WriteValue {

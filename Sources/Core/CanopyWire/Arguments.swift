@@ -7,8 +7,13 @@ internal import CanopyTree
 struct Arguments {
   private let line: UnsafeRawBufferPointer
   private let limits: Limits
-  /// The byte ranges of the arguments, at most `countMax`.
-  private(set) var ranges: [Range<Int>] = []
+  /// The number of arguments, at most `countMax`.
+  private(set) var count = 0
+  // Most requests have at most two arguments, so an array for their ranges is not worth its allocation.
+  private var first = 0..<0
+  private var second = 0..<0
+  /// The byte ranges of the arguments after the second.
+  private var others: [Range<Int>] = []
   private var next = 0
   /// The option `atLeast` of a read, if it is given.
   var atLeast: Int64?
@@ -26,9 +31,9 @@ struct Arguments {
     var index = start
     while true {
       while index < line.count, line[index] == UInt8(ascii: " ") { index += 1 }
-      guard index < line.count, ranges.count < Arguments.countMax else { return }
+      guard index < line.count, count < Arguments.countMax else { return }
       let end = Arguments.end(line, from: index)
-      ranges.append(index..<end)
+      append(index..<end)
       guard end == line.count || line[end] == UInt8(ascii: " ") else {
         throw WireError(
           .badRequest, "expected a space after the JSON value that ends at byte \(end)")
@@ -37,8 +42,23 @@ struct Arguments {
     }
   }
 
-  /// The number of arguments.
-  var count: Int { ranges.count }
+  private mutating func append(_ range: Range<Int>) {
+    switch count {
+    case 0: first = range
+    case 1: second = range
+    default: others.append(range)
+    }
+    count += 1
+  }
+
+  /// The byte range of an argument.
+  private subscript(index: Int) -> Range<Int> {
+    switch index {
+    case 0: first
+    case 1: second
+    default: others[index - 2]
+    }
+  }
 
   private static func end(_ line: UnsafeRawBufferPointer, from start: Int) -> Int {
     switch line[start] {
@@ -49,19 +69,19 @@ struct Arguments {
   }
 
   /// Whether there is another argument.
-  var hasNext: Bool { next < ranges.count }
+  var hasNext: Bool { next < count }
 
   /// Whether the next argument is a JSON object.
-  var nextIsObject: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "{") }
+  var nextIsObject: Bool { hasNext && line[self[next].lowerBound] == UInt8(ascii: "{") }
 
   /// The text after the verb, unchanged.
   var restText: String {
-    guard let first = ranges.first else { return "" }
+    guard count > 0 else { return "" }
     return String(decoding: line[first.lowerBound...], as: UTF8.self)
   }
 
   /// Whether the next argument is a JSON string.
-  var nextIsString: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "\"") }
+  var nextIsString: Bool { hasNext && line[self[next].lowerBound] == UInt8(ascii: "\"") }
 
   /// Consumes the next argument and returns its text unchanged.
   mutating func takeText() throws(WireError) -> String {
@@ -72,11 +92,34 @@ struct Arguments {
   private mutating func take() throws(WireError) -> Range<Int> {
     guard hasNext else { throw WireError(.badRequest, "an argument is missing") }
     defer { next += 1 }
-    return ranges[next]
+    return self[next]
   }
 
   private func bytes(_ range: Range<Int>) -> UnsafeRawBufferPointer {
     UnsafeRawBufferPointer(rebasing: line[range])
+  }
+
+  /// Consumes the next argument and returns its bytes, if it is a bare word of visible ASCII characters, as most ids and
+  /// paths are; nil for any other, which `text` reads.
+  mutating func asciiWord() -> UnsafeRawBufferPointer? {
+    guard hasNext else { return nil }
+    let word = bytes(self[next])
+    switch word.first {
+    case UInt8(ascii: "\""), UInt8(ascii: "{"), UInt8(ascii: "["), nil: return nil
+    default: break
+    }
+    for byte in word where byte < 0x20 || byte >= 0x7F { return nil }
+    next += 1
+    return word
+  }
+
+  /// Whether the next argument may be a path below `/.info`: a JSON string, or a word that begins with `.` or `/.`.
+  var mayBeInfoPath: Bool {
+    guard hasNext else { return false }
+    if nextIsString { return true }
+    let word = bytes(self[next])
+    let start = word.first == UInt8(ascii: "/") ? 1 : 0
+    return start < word.count && word[start] == UInt8(ascii: ".")
   }
 
   /// Consumes the next argument, a bare word or a JSON string, and returns its text.

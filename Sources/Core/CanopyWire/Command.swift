@@ -2,7 +2,9 @@ public import CanopyTree
 
 /// One verb of the line protocol, defined once: the decoder, the check of the number of arguments,
 /// HELP, the metrics and the protocol reference all use `Command.all`.
-public struct Command: Sendable {
+///
+/// A class, because each request looks for its command, and a copy would count the references of all its texts.
+public final class Command: Sendable {
   /// A group of verbs, by their subject.
   public enum Group: String, Sendable, CaseIterable {
     /// The connection and the account.
@@ -63,7 +65,7 @@ public struct Command: Sendable {
 
 extension Request {
   /// The first word of a line, as a key of the table: its letters are capitals.
-  private struct Word: Hashable {
+  private struct Word: Equatable {
     var high: UInt64 = 0
     var low: UInt64 = 0
     /// The number of bytes, which distinguishes a NUL in the word from padding.
@@ -87,13 +89,43 @@ extension Request {
     }
   }
 
-  private static let table: [Word: Command] = {
-    var table: [Word: Command] = [:]
-    for command in Command.all {
-      if let word = Word(command.verb) { table[word] = command }
+  /// The commands by their verbs: a hash table with few entries for its size. Each request looks into it, and the hash
+  /// of a `Dictionary` would take about three hundred instructions.
+  private struct CommandTable {
+    /// The number of entries, a power of two and several times that of the commands.
+    private static let size = 256
+    private var entries = [(word: Word, command: Command)?](repeating: nil, count: size)
+
+    init(_ commands: [Command]) {
+      precondition(commands.count < CommandTable.size / 2, "the table of the verbs is too small")
+      for command in commands {
+        guard let word = Word(command.verb) else { continue }
+        var place = CommandTable.place(of: word)
+        while entries[place] != nil { place = CommandTable.place(after: place) }
+        entries[place] = (word, command)
+      }
     }
-    return table
-  }()
+
+    /// Returns the command of a word; nil if the word is no verb. O(1).
+    subscript(word: Word) -> Command? {
+      var place = CommandTable.place(of: word)
+      while let entry = entries[place] {
+        if entry.word == word { return entry.command }
+        place = CommandTable.place(after: place)
+      }
+      return nil
+    }
+
+    private static func place(of word: Word) -> Int {
+      // The golden ratio spreads words that differ in few bits.
+      let hash = (word.high ^ word.low &* 31) &* 0x9E37_79B9_7F4A_7C15
+      return Int(truncatingIfNeeded: hash >> 56)
+    }
+
+    private static func place(after place: Int) -> Int { (place + 1) & (size - 1) }
+  }
+
+  private static let table = CommandTable(Command.all)
 
   /// Returns the command with a verb, in any case.
   public static func command(_ verb: String) -> Command? {

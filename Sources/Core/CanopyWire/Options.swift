@@ -25,11 +25,13 @@ enum Options {
     return options
   }
 
-  /// Reads the options of a verb that reads, and notes `atLeast`, which all these verbs have.
+  /// Reads the options of a verb that reads, and notes `atLeast`.
+  ///
+  /// - Parameter allowed: the names of the options, with `atLeast`, which all these verbs have.
   private static func ofRead(
     _ arguments: inout Arguments, _ verb: String, allowed: Set<String>
   ) throws(WireError) -> JSONValue? {
-    let options = try read(&arguments, verb, allowed: allowed.union([atLeastName]))
+    let options = try read(&arguments, verb, allowed: allowed)
     arguments.atLeast = try options.flatMap { options throws(WireError) in
       try sequence(atLeastName, "the seq of a commit", options)
     }
@@ -37,11 +39,15 @@ enum Options {
   }
 
   private static let atLeastName = "atLeast"
+  // Made once: most requests have no options, and making a set takes longer than all else.
+  private static let pageNames: Set = ["limit", "before", atLeastName]
+  private static let countNames = Query.optionNames.union([atLeastName])
+  private static let getNames = countNames.union(["shallow", "export", "etag"])
 
   static func page(
     _ arguments: inout Arguments, _ verb: String
   ) throws(WireError) -> PageRequest {
-    guard let options = try ofRead(&arguments, verb, allowed: ["limit", "before"]) else {
+    guard let options = try ofRead(&arguments, verb, allowed: pageNames) else {
       return PageRequest()
     }
     var page = PageRequest()
@@ -122,7 +128,7 @@ enum Options {
   }
 
   static func count(_ arguments: inout Arguments) throws(WireError) -> Query {
-    guard let options = try ofRead(&arguments, "COUNT", allowed: Query.optionNames) else {
+    guard let options = try ofRead(&arguments, "COUNT", allowed: countNames) else {
       return .all
     }
     return try query(options)
@@ -135,10 +141,7 @@ enum Options {
   static func get(
     _ arguments: inout Arguments, _ verb: String
   ) throws(WireError) -> GetOptions {
-    let flags: Set = ["shallow", "export", "etag"]
-    guard
-      let options = try ofRead(&arguments, verb, allowed: Query.optionNames.union(flags))
-    else { return GetOptions() }
+    guard let options = try ofRead(&arguments, verb, allowed: getNames) else { return GetOptions() }
     var result = GetOptions()
     result.query = try query(options)
     result.hasQuery = Query.optionNames.contains { options[$0] != nil }
@@ -163,8 +166,16 @@ enum Options {
   }
 
   static func key(_ text: String, _ name: String) throws(WireError) -> Key {
+    try key(name) { () throws(TreeError) in try Key(text) }
+  }
+
+  /// Returns a key, or throws the error of an invalid id.
+  @inline(__always)
+  static func key(
+    _ name: String, _ make: () throws(TreeError) -> Key
+  ) throws(WireError) -> Key {
     do throws(TreeError) {
-      return try Key(text)
+      return try make()
     } catch {
       throw WireError(.badRequest, "\(name) is not an id: \(error.sentence)")
     }

@@ -3,19 +3,22 @@ public import CanopyTree
 /// A decoded request, checked as far as that is possible without the data.
 ///
 /// The groups correspond to handlers, so that each is handled by one exhaustive `switch`.
+///
+/// A request is moved several times before it is carried out. So the cases that are rare and large are indirect, and the
+/// others take 64 bytes.
 public enum Request: Sendable {
   /// Reads the current tree or the state of the server.
   case read(ReadRequest)
   /// Writes the tree in one commit.
   case write(WriteRequest)
   /// Changes or verifies an account, which needs a password hash or the store.
-  case account(AccountRequest)
+  indirect case account(AccountRequest)
   /// Starts or ends a subscription.
-  case listen(ListenRequest)
+  indirect case listen(ListenRequest)
   /// Ends the connection, selects its database, or registers a write for its end.
-  case connection(ConnectionRequest)
+  indirect case connection(ConnectionRequest)
   /// Administers the server.
-  case administration(AdministrationRequest)
+  indirect case administration(AdministrationRequest)
 
   /// One step of an update.
   public struct Update: Sendable {
@@ -47,7 +50,7 @@ public enum ReadRequest: Sendable {
   /// The value at a location.
   case get(Location, GetOptions)
   /// The number of children that match a query.
-  case count(Path, Query)
+  indirect case count(Path, Query)
   /// The state of the connection: a path below `/.info`.
   case info(Path)
   /// The rules in force. For the administrator.
@@ -67,7 +70,7 @@ public enum WriteRequest: Sendable {
   /// Writes the tree directly.
   case tree(TreeWrite)
   /// Writes the tree once, even if the client sends the request again.
-  case once(WriteOrigin, TreeWrite)
+  indirect case once(WriteOrigin, TreeWrite)
 }
 
 /// A direct write of the tree, which a ONCE may repeat.
@@ -77,7 +80,7 @@ public enum TreeWrite: Sendable {
   /// Sets several locations below a path.
   case update(Path, [Request.Update])
   /// Replaces the value at a location if it still has the ETag.
-  case compareAndSet(Location, etag: String, WriteValue)
+  indirect case compareAndSet(Location, etag: String, WriteValue)
 }
 
 /// A request about an account and its sessions.
@@ -173,8 +176,18 @@ public struct PageRequest: Equatable, Sendable {
 
 /// The options of a GET.
 public struct GetOptions: Equatable, Sendable {
+  /// A query, of which most requests have none. Inline it would make each request twice as large.
+  private indirect enum Box: Equatable {
+    case query(Query)
+  }
+
+  /// The query if it is not `all`.
+  private var box: Box?
   /// The query.
-  public var query = Query.all
+  public var query: Query {
+    get { if case .query(let query) = box { query } else { .all } }
+    set { box = newValue == .all ? nil : .query(newValue) }
+  }
   /// Whether the request has a query. The result is then in the query's order, even if it contains
   /// all children.
   public var hasQuery = false

@@ -244,10 +244,15 @@ package final class EventHub: Sendable {
   /// - Returns: whether all events are sent.
   @discardableResult
   package func drain() -> Bool {
-    state.value.isHolding = false
-    if state.value.isWaiting { return false }
+    let (isWaiting, isIdle) = state.withValue { state in
+      state.isHolding = false
+      // A turn of the shared hub also calls the waiters, and a call from within it is a part of it.
+      let hasTurn = state.turn != nil || state.waiters.isWaiting
+      return (state.isWaiting, state.isDone && (turnGroup != nil || !hasTurn))
+    }
+    if isWaiting { return false }
+    if isIdle, inbox.takeIfEmpty() { return true }
     if turnGroup == nil { return takeTurn() }
-    if state.value.isDone, inbox.takeIfEmpty() { return true }
     goOnLater()
     return false
   }

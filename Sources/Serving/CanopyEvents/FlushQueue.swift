@@ -8,6 +8,11 @@ package final class FlushQueue {
     @exclusivity(unchecked)
   #endif
   private var connections: [any Flushable] = []
+  /// The connections of the task under way. Both arrays keep their memory for the next tasks.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
+  private var due: [any Flushable] = []
 
   /// - Parameter afterFlushing: called when all connections that were due are flushed.
   package init(loop: any EventLoop, afterFlushing: @escaping () -> Void) {
@@ -24,12 +29,14 @@ package final class FlushQueue {
     connections.append(connection)
     guard connections.count == 1 else { return }
     loop.assumeIsolated().execute { [self] in
-      var due: [any Flushable] = []
       swap(&due, &connections)
-      for connection in due {
+      // The count stays the same: the connections that are appended meanwhile go into the other array.
+      for index in due.indices {
+        let connection = due[index]
         connection.waitsForFlush = false
         connection.flush()
       }
+      due.removeAll(keepingCapacity: true)
       afterFlushing()
     }
   }

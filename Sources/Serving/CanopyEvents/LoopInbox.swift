@@ -30,8 +30,9 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
 
   package let loop: any EventLoop
   fileprivate let state: Mutex<State>
-  /// The snapshot that reads see; nil if none was taken since `release`.
-  private let taken: NIOLoopBoundBox<Snapshot?>
+  /// The snapshot that reads see; nil if none was taken since `release`. Only the loop uses it, as each access asserts. A
+  /// `NIOLoopBoundBox` would check in release builds as well, several times for each request.
+  @exclusivity(unchecked) private nonisolated(unsafe) var taken: Snapshot?
   /// Empties the inbox. Called on the loop.
   private let wakeUp: NIOLoopBoundBox<() -> Void>
 
@@ -44,7 +45,6 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     self.loop = loop
     let events = PendingEvents(bytesMax: eventBytesMax)
     state = Mutex(State(collected: events, events: events, snapshot: engine.snapshot))
-    taken = .makeBoxSendingValue(nil, eventLoop: loop)
     wakeUp = .makeBoxSendingValue({}, eventLoop: loop)
     let snapshot = engine.add(self)
     // A later batch may have ended already.
@@ -115,23 +115,26 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
 
   /// The snapshot that reads of this loop see: as new as the events that were taken, or newer.
   package var snapshot: Snapshot {
-    if let snapshot = taken.value { return snapshot }
+    loop.assertInEventLoop()
+    if let taken { return taken }
     let snapshot = state.withLock { $0.snapshot }
-    taken.value = snapshot
+    taken = snapshot
     return snapshot
   }
 
   /// Drops the snapshot, so that the next read sees everything that its client can know of, and so that an idle
   /// loop does not keep an old version of the tree in memory.
   package func release() {
-    taken.value = nil
+    loop.assertInEventLoop()
+    taken = nil
   }
 
   /// Makes the newest snapshot that of reads, unless events wait. Returns whether no events wait.
   func takeIfEmpty() -> Bool {
     let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
     guard let snapshot else { return false }
-    taken.value = snapshot
+    loop.assertInEventLoop()
+    taken = snapshot
     return true
   }
 
@@ -140,7 +143,8 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     let (events, snapshot) = state.withLock { state in
       (state.events.take(), state.snapshot)
     }
-    taken.value = snapshot
+    loop.assertInEventLoop()
+    taken = snapshot
     return events
   }
 

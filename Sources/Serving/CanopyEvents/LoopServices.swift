@@ -82,11 +82,13 @@ open class LoopServices {
   /// A connection with subscriptions gets the events before an outcome first, when it sends the reply.
   private static func takeInbox(_ inbox: LoopInbox, for hubs: EventHubs) {
     let outcomes = inbox.takeOutcomes()
-    for (request, completion) in outcomes {
-      request.connection.value.0.finish(request.slot, completion)
+    for index in outcomes.indices {
+      let request = outcomes[index].request
+      request.connection.value.0.finish(request.slot, outcomes[index].completion)
     }
-    for (request, _) in outcomes {
-      let (connection, context) = request.connection.value
+    // By index: a copy of each outcome would count the references of all its parts again.
+    for index in outcomes.indices {
+      let (connection, context) = outcomes[index].request.connection.value
       // Once for all its outcomes, also when it has ended.
       guard connection.scheduled.advances else { continue }
       connection.scheduled.advances = false

@@ -67,6 +67,10 @@ package final class ReadTurns: ChannelInboundHandler, ChannelOutboundHandler {
     self.context = nil
   }
 
+  /// The place in the pipeline from which output reaches the handlers before this one, as this one does nothing with it;
+  /// nil if the handler is in no pipeline.
+  package var place: ChannelHandlerContext? { context }
+
   package func channelInactive(context: ChannelHandlerContext) {
     drop()
     if turns.shortage.remove(self) { takesTurn = false }

@@ -64,7 +64,17 @@ extension SessionHandler {
   }
 
   package final func channelReadComplete(context: ChannelHandlerContext) {
-    advance(context)
+    scheduled.turn.endRead()
+    noteInput()
+    if output.hasBuffers, isWritable, !waitsForFlush, session.isAtRest {
+      // All requests of the read are answered, and no other work of the connection waits. A task of the loop, which
+      // would send the replies together with others to come, would cost about as much as the requests.
+      answerPing()
+      flush()
+      hub.inbox.release()
+    } else {
+      advance(context)
+    }
     context.fireChannelReadComplete()
   }
 }

@@ -59,7 +59,42 @@ extension SessionHandler {
     takeTurnLater()
   }
 
+  // MARK: Input
+
+  /// Whether input is to be decoded. If so, later reads see all commits that the client may know of, although the loop
+  /// has not read them yet.
+  package final func beginInput() -> Bool {
+    guard session.takesInput, !endsWithLogin() else { return false }
+    hub.inbox.release()
+    return true
+  }
+
+  /// Whether the session accepts requests now.
+  package final var wantsInput: Bool { session.wantsInput }
+
   // MARK: Reads
+
+  /// Carries out a read if the session allows it at once. Returns whether it was carried out, or has begun.
+  package final func readIfIdle(
+    _ context: ChannelHandlerContext, _ request: ReadRequest
+  ) -> Bool {
+    guard session.readsAtOnce(request) else { return false }
+    read(context, request)
+    return true
+  }
+
+  /// Appends the reply to a read to the output.
+  ///
+  /// - Parameter body: gets the user of the connection, the inbox, which has the snapshot, and the output. Returns whether
+  ///   it has appended a reply.
+  /// - Returns: the result of `body`.
+  package final func appendReply(
+    _ context: ChannelHandlerContext, _ body: (Identity, LoopInbox, inout LineOutput) -> Bool
+  ) -> Bool {
+    guard body(session.identity, hub.inbox, &output) else { return false }
+    noteUnsent(context)
+    return true
+  }
 
   /// Carries out a read after the earlier writes of the connection. For the administrator, keeps the index
   /// that the read needs.

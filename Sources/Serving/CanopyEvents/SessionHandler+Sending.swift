@@ -46,8 +46,9 @@ extension SessionHandler: Flushable {
       if eventBytes > 0 {
         // The last buffer is sent after all the others, so one promise is enough.
         let sent = context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenComplete { _ in
-          self.output.sent(eventBytes: eventBytes)
+        // A copy of the number: a closure that has the variable itself would allocate it for each flush.
+        sent.futureResult.assumeIsolated().whenComplete { [self, eventBytes] _ in
+          output.sent(eventBytes: eventBytes)
         }
         promise = sent
       }

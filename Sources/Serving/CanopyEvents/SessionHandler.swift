@@ -15,7 +15,8 @@ public import NIOCore
 ///
 /// A request accesses the state some forty times, and the check that no two accesses overlap takes about a hundred
 /// instructions each time. So only debug builds, which the tests use, have these checks for the values; loads and
-/// stores of flags and references have none.
+/// stores of flags and references have none. The compiler knows this in this module alone: for each request, a subclass
+/// in another module uses the state by way of methods of this class.
 open class SessionHandler {
   /// The state that the connections to the present namespace share.
   @exclusivity(unchecked) final private(set) var services: LoopServices
@@ -71,6 +72,9 @@ open class SessionHandler {
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
   package final var expiry: Scheduled<Void>?
   /// The login of an administrator who has used a pass.
+  #if !DEBUG
+    @exclusivity(unchecked)
+  #endif
   final var heldLogin: HeldLogin?
   /// The reference to this connection for others, if they have one.
   final var ownReference: ConnectionReference?
@@ -205,16 +209,22 @@ open class SessionHandler {
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     let measurement = services.metrics.begin(request.verb)
-    var request = request
-    if case .atLeast(let sequence, let read) = request {
-      request = read
-      guard operations.engine.isInForce(sequence) else {
-        let slot = session.postponeRead(request)
-        measurements[slot] = measurement
-        return readLater(context, request, slot, atLeast: sequence)
-      }
-      hub.inbox.release()
+    guard case .atLeast(let sequence, let request) = request else {
+      return read(context, request, measurement)
     }
+    guard operations.engine.isInForce(sequence) else {
+      let slot = session.postponeRead(request)
+      measurements[slot] = measurement
+      return readLater(context, request, slot, atLeast: sequence)
+    }
+    hub.inbox.release()
+    read(context, request, measurement)
+  }
+
+  private final func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest,
+    _ measurement: RequestMetrics.Measurement?
+  ) {
     // The events that led to the snapshot go out first.
     let isCurrent = subscribers.isEmpty || hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {

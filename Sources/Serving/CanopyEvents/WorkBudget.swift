@@ -27,6 +27,12 @@ package final class WorkBudget {
     /// Creates the turn of a connection that has carried out nothing.
     package init() {}
 
+    /// Notes that the input of one read is decoded. The loop reads other connections before this one again, so the
+    /// requests of a client that sends few at a time do not add up, and the clock is not read for them.
+    package mutating func endRead() {
+      if end == nil { (count, bytes) = (0, 0) }
+    }
+
     fileprivate init(round: UInt64, end: NIODeadline? = nil) {
       self.round = round
       self.end = end

@@ -18,14 +18,19 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   /// Keeps the present namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: LineInput
+  /// The handler before this one, which output passes by; nil for another one.
+  private let reading: ReadTurns?
 
   /// The bytes charged for a connection that is idle: its channel and its handlers, the session, and the buffer of the
   /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after it.
   static let connectionBytes = 8 * 1024
 
-  /// - Parameter isWebSocket: whether the lines come over a WebSocket, whose listener charges the idle connection.
-  init(shared: LoopContext, isWebSocket: Bool = false) {
+  /// - Parameters:
+  ///   - reading: the handler before this one; nil for another one.
+  ///   - isWebSocket: whether the lines come over a WebSocket, whose listener charges the idle connection.
+  init(shared: LoopContext, behind reading: ReadTurns? = nil, isWebSocket: Bool = false) {
     self.shared = shared
+    self.reading = reading
     home = shared
     input = LineInput(lineBytesMax: shared.operations.limits.lineBytesMax)
     super.init(
@@ -55,9 +60,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   // MARK: Input
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard session.takesInput, !endsWithLogin() else { return }
-    // The client may know of commits that the loop has not read yet.
-    hub.inbox.release()
+    guard beginInput() else { return }
     var buffer = unwrapInboundIn(data)
     if !input.keep(&buffer) { decode(context, buffer) }
   }
@@ -66,21 +69,18 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     let invalid = input.decode(buffer) { line in
       guard line.count < Operations.longTextBytes else {
         receiveLong(context, line)
-        return session.wantsInput
+        return wantsInput
       }
       countWork(bytes: line.count)
       do throws(WireError) {
         let request = try Request(line: line, limits: operations.limits)
-        if case .read(let read) = request, session.readsAtOnce(request) {
-          self.read(context, read)
-          return session.wantsInput
-        }
+        if case .read(let read) = request, readIfIdle(context, read) { return wantsInput }
         session.receive(request, bytes: request.memoryBytes(text: line))
       } catch {
         session.refuse(error)
       }
       perform(context)
-      return session.wantsInput
+      return wantsInput
     }
     guard let invalid else { return }
     switch invalid {
@@ -110,12 +110,9 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   // MARK: Output
 
   func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
-    let snapshot = hub.inbox.snapshot
-    guard shared.read(request, as: session.identity, at: snapshot, to: &output) else {
-      return false
+    appendReply(context) { identity, inbox, output in
+      shared.read(request, as: identity, in: inbox, to: &output)
     }
-    noteUnsent(context)
-    return true
   }
 
   func mustFollowEvents(_ reply: Reply) -> Bool {
@@ -130,7 +127,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     noteUnsent(context)
   }
 
-  var outputContext: ChannelHandlerContext? { context }
+  var outputContext: ChannelHandlerContext? { reading?.place ?? context }
 
   func appendEnd(_ reason: WireError?) {
     if let reason { ReplyLine.failure(reason, to: &output.text) }

@@ -46,17 +46,23 @@ final class LoopContext: LoopServices {
 
   /// Returns the handlers of a new connection, behind TLS.
   func handlers() -> [any ChannelHandler] {
-    [ReadTurns(turns, work, operations.memory, operations.logger), LineHandler(shared: self)]
+    let reading = ReadTurns(turns, work, operations.memory, operations.logger)
+    return [reading, LineHandler(shared: self, behind: reading)]
   }
 
   /// Carries out a read that does not take long, and appends the line of its reply. All requests for the same list
   /// share one buffer.
   ///
+  /// - Parameter inbox: has the snapshot of the read. A PING needs none.
   /// - Returns: whether it was carried out.
   func read(
-    _ request: ReadRequest, as identity: Identity, at snapshot: Snapshot,
+    _ request: ReadRequest, as identity: Identity, in inbox: LoopInbox,
     to output: inout LineOutput
   ) -> Bool {
+    if case .ping = request {
+      return codec.encode(Operations.pong, to: &output, counting: metrics)
+    }
+    let snapshot = inbox.snapshot
     guard let list = SharedList(request) else {
       guard let reply = operations.read(request, as: identity, in: snapshot.root) else {
         return false

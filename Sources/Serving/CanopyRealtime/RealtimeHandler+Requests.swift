@@ -54,7 +54,7 @@ extension RealtimeHandler {
     case .request(let number, let request):
       let (translated, kind) = translate(request)
       answers.append(number, kind)
-      if case .read(let read) = translated, session.readsAtOnce(translated) {
+      if case .read(let read) = translated, session.readsAtOnce(read) {
         return self.read(context, read)
       }
       let runsAlone = if case .conditionalMerge = kind { true } else { false }

@@ -206,7 +206,7 @@ extension Operations {
     _ interruption: Interruption? = nil, pausing pause: () throws -> Void = {}
   ) throws -> Reply {
     switch request {
-    case .ping: return .json(.constant("\"PONG\""))
+    case .ping: return Operations.pong
     case .hello: return .json(hello)
     case .help(nil): return .json(Operations.help)
     case .help(let verb?): return .json(try help(verb))
@@ -315,6 +315,9 @@ extension Operations {
       "the value or its memory is larger than a reply may be; ask for fewer entries, with a limit, with "
         + "\"shallow\":true, or further below")
   }
+
+  /// The reply to PING.
+  public static var pong: Reply { .json(.constant("\"PONG\"")) }
 
   /// The reply to HELP: the groups, and in each the usage and the summary of every verb.
   private static let help = ReplyJSON.object(

@@ -38,6 +38,9 @@ public struct Session: ~Copyable {
   }
 
   let limits: Limits
+  /// Never set. The size of an existential value is not known to the compiler, so the session stays at its address for a
+  /// call of one of its methods. Otherwise a call from another module would first copy all of its 600 bytes.
+  private let atItsAddress: (any Sendable)? = nil
   /// The bytes that the connection makes the server hold.
   public internal(set) var ledger = Ledger()
   /// The user of the connection.
@@ -105,8 +108,8 @@ public struct Session: ~Copyable {
   /// Whether a read may be carried out at once, without a call of `receive`.
   ///
   /// The most frequent case then does not touch the queue.
-  public func readsAtOnce(_ request: Request) -> Bool {
-    guard queue.isIdle, case .read = order(of: request), case .read = request else { return false }
+  public func readsAtOnce(_ request: ReadRequest) -> Bool {
+    guard queue.isIdle, case .read = order(of: request) else { return false }
     return actions.isEmpty && wantsInput
   }
 
@@ -161,12 +164,17 @@ public struct Session: ~Copyable {
     hasBacklog = false
   }
 
+  private func order(of request: ReadRequest) -> RequestOrder {
+    switch request {
+    case .get(_, let options) where options.hasQuery && options.query.order != .key: .exclusive
+    case .count(_, let query) where query != .all && query.order != .key: .exclusive
+    default: .read
+    }
+  }
+
   private func order(of request: Request) -> RequestOrder {
     switch request {
-    case .read(.get(_, let options)) where options.hasQuery && options.query.order != .key:
-      .exclusive
-    case .read(.count(_, let query)) where query != .all && query.order != .key: .exclusive
-    case .read: .read
+    case .read(let request): order(of: request)
     case .write: .write
     case .account, .listen, .connection, .administration: .exclusive
     }

@@ -122,4 +122,43 @@ import Testing
     #expect("\(try outcome("   COMMENTS    x   {\"limit\":1}   ").get())" == plain)
     #expect("\(try outcome("COMMENTS x { \"limit\" : 1 }").get())" == plain)
   }
+
+  @Test func `a request that is not rare takes no more than 64 bytes`() {
+    // It is moved several times on its way.
+    #expect(MemoryLayout<Request>.size <= 64)
+  }
+
+  @Test(arguments: ["-P57_YMVEJvIQmvEmzqs", "x", "007", "-1", "a/b", ".", "$x", "é", "é/x", "~"])
+  func `an id and a path are the same as a word and as a JSON string`(_ text: String) {
+    for verb in ["SHOW", "STAR", "GET", "COUNT", "REMOVE"] {
+      switch (outcome("\(verb) \(text)"), outcome("\(verb) \"\(text)\"")) {
+      case (.success(let word), .success(let string)): #expect("\(word)" == "\(string)")
+      case (.failure(let word), .failure(let string)): #expect(word == string)
+      default: Issue.record("\(verb) \(text) depends on the form of its argument")
+      }
+    }
+  }
+
+  @Test(arguments: [".info", "/.info", ".info/connected", "/.info/serverTimeOffset"])
+  func `a path of the connection is found as a word and as a JSON string`(_ text: String) throws {
+    for argument in [text, "\"\(text)\""] {
+      guard case .read(.info) = try outcome("GET \(argument)").get() else {
+        Issue.record("\(argument) is no path of the connection")
+        continue
+      }
+    }
+    for argument in ["info", "x/.info", ".information", "/.inf"] {
+      if case .success(.read(.info)) = outcome("GET \(argument)") {
+        Issue.record("\(argument) is taken for a path of the connection")
+      }
+    }
+  }
+
+  @Test func `options with the query of all children are the default options`() throws {
+    var options = GetOptions()
+    options.query = try Query(options: JSONValue(json: "{\"limitToFirst\":3}"))
+    #expect(options != GetOptions() && options.query != .all)
+    options.query = .all
+    #expect(options == GetOptions() && options.query == .all)
+  }
 }

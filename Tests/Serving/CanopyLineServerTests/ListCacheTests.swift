@@ -99,8 +99,7 @@ struct ListCacheTests {
         var output = LineOutput()
         let found = context.lists.found
         #expect(
-          context.read(
-            try request("RECENT"), as: .anonymous, at: context.inbox.snapshot, to: &output))
+          context.read(try request("RECENT"), as: .anonymous, in: context.inbox, to: &output))
         var text = ""
         while let (buffer, _) = output.take() { text += String(buffer: buffer) }
         return (text, context.lists.found > found)

@@ -14,6 +14,8 @@ struct WorkBudgetTests {
     private let parts: LineParts
     private let context: LoopContext
     private let pending: Pending
+    /// The time that passes between two looks at the clock, in nanoseconds.
+    private let step: UInt64
 
     private final class Pending {
       var turn: (() -> Void)?
@@ -21,13 +23,13 @@ struct WorkBudgetTests {
     }
 
     init(_ parts: LineParts, microseconds: UInt64) {
-      let pending = Pending()
-      self.pending = pending
+      let (pending, step) = (Pending(), microseconds * 1000)
+      (self.pending, self.step) = (pending, step)
       context = LoopContext(
         parts.operations, loop: loop,
         turns: LoopTurns(loop: loop) { pending.turn = $0 },
         now: {
-          pending.nanoseconds += microseconds * 1000
+          pending.nanoseconds += step
           return .uptimeNanoseconds(pending.nanoseconds)
         })
       self.parts = parts
@@ -49,6 +51,9 @@ struct WorkBudgetTests {
       }
       return count
     }
+
+    /// The number of looks at the clock.
+    var looks: Int { Int(pending.nanoseconds / step) }
 
     /// Lets one connection have its turn. Returns whether one waited.
     func goOn() -> Bool {
@@ -84,6 +89,23 @@ struct WorkBudgetTests {
       }
       #expect(answered == 4_096)
       #expect(turns > 200)
+    }
+  }
+
+  @Test func `the requests of several reads do not add up, so the clock is not read for them`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 200)
+      let channel = try setting.connect()
+      let fewRequests = WorkBudget.requestsPerLook - 1
+      for _ in 0..<10 {
+        try channel.writeInbound(burst(fewRequests))
+        #expect(try setting.lines(channel) == fewRequests)
+      }
+      #expect(setting.looks == 0)
+      try channel.writeInbound(burst(WorkBudget.requestsPerLook))
+      #expect(setting.looks == 1)
     }
   }
 

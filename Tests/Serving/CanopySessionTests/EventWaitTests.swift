@@ -33,7 +33,7 @@ struct EventWaitTests {
     session.receive(.read(.help(verb: nil)), bytes: 10)
     session.finish(slot, Session.Completion(.null))
     session.endInput()
-    #expect(!session.wantsInput && !session.readsAtOnce(.read(.help(verb: nil))))
+    #expect(!session.wantsInput && !session.readsAtOnce(.help(verb: nil)))
     Self.expect([], of: &session)
     session.endWaitingForEvents()
     Self.expect([], of: &session)

@@ -1,0 +1,37 @@
+import CanopyTesting
+import Foundation
+import Testing
+
+/// The system calls of a server for small requests. `/proc/PID/io` counts those that read and write, also the ones by
+/// which a thread wakes an event loop.
+struct SystemCallTests {
+  @Test func `a small request costs one read and one write`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path, ["--threads", "1"])
+    let client = try await server.connect()
+    for line in ["PING", "GET /posts/a/title", "RECENT"] {
+      try await client.value(line)
+      let before = try server.ioCalls()
+      let requests = 400
+      for _ in 0..<requests { try await client.value(line) }
+      let after = try server.ioCalls()
+      // Timers of the server and the log may add a few.
+      let most = requests + requests / 10
+      #expect((requests...most).contains(after.reads - before.reads), "reads of \(line)")
+      #expect((requests...most).contains(after.writes - before.writes), "writes of \(line)")
+    }
+    try await server.destroy()
+  }
+}
+
+extension ServerProcess {
+  /// Returns the numbers of system calls that have read and written.
+  fileprivate func ioCalls() throws -> (reads: Int, writes: Int) {
+    let text = try String(contentsOfFile: "/proc/\(pid)/io", encoding: .utf8)
+    func number(_ name: String) throws -> Int {
+      let line = try #require(text.split(separator: "\n").first { $0.hasPrefix(name + ": ") })
+      return try #require(Int(line.dropFirst(name.count + 2)))
+    }
+    return (try number("syscr"), try number("syscw"))
+  }
+}
