@@ -140,7 +140,8 @@ let package = Package(
     .target(
       name: "CanopySQLite",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging, grdb, sqlite,
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging,
+        grdb, sqlite,
       ],
       path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
     .target(

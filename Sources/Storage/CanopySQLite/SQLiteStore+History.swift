@@ -1,4 +1,5 @@
 public import CanopyEngine
+internal import CanopySystem
 internal import CanopyTree
 internal import Foundation
 internal import GRDB
@@ -12,7 +13,21 @@ extension SQLiteStore {
   public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
-    try await pool.read { [configuration] db in
+    // The client asks for long work: so its thread stands back behind the event loops and the writer. A synchronous read
+    // runs on the thread of its caller.
+    try await withCheckedThrowingContinuation { continuation in
+      let read = { @Sendable [self] in
+        continuation.resume(
+          with: Result { try readHistory(after: first, through: last, where: isAsked) })
+      }
+      if !WorkerThread.start(niceness: 5, read) { read() }
+    }
+  }
+
+  private func readHistory(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) throws -> HistoryPage {
+    try pool.read { [configuration] db in
       let rows = try Row.fetchCursor(
         db.cachedStatement(
           sql: """
