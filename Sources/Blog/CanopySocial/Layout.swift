@@ -55,9 +55,7 @@ public enum Layout {
   static let postEntries: [any PostEntries.Type] = [Comments.self]
 
   /// Returns the path of a few keys. Precondition: it is not too deep.
-  static func path(_ keys: Key...) -> Path {
-    keys.reduce(.root) { $0.child($1) }
-  }
+  static func path(_ keys: Key...) -> Path { Path(keys: keys) }
 
   /// Returns the paths of both copies of a post.
   static func copies(of id: Key, by uid: Key) -> [Path] {
@@ -67,6 +65,12 @@ public enum Layout {
   /// Returns the paths of the copies of a post that exist. The administrator may have removed one by a request on the tree.
   /// A write to one field would create an incomplete post there.
   static func presentCopies(of id: Key, by uid: Key, in root: Node) -> [Path] {
-    copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).hasText(of: uid) }
+    let (post, copy) = (
+      root.child(posts).child(id), root.child(userPosts).child(uid).child(id)
+    )
+    var paths = copies(of: id, by: uid)
+    if !copy.hasText(of: uid, at: Layout.uid) { paths.removeLast() }
+    if !post.hasText(of: uid, at: Layout.uid) { paths.removeFirst() }
+    return paths
   }
 }

@@ -87,19 +87,23 @@ public enum Posts {
     _ id: Key, by uid: Key, in proposal: inout Proposal
   ) throws -> Decision<StarState> {
     let post = try find(id, in: proposal.root)
-    let stars = post.child(Layout.stars)
-    let isStarred = stars.child(uid).isAbsent
-    let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
-    let write = try Write(
-      setting: Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root)
-        .flatMap { copy in
-          [
-            Assignment(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
-            Assignment(
-              copy.child(Layout.starCount),
-              isPlanted(.starNotCounted) ? post.child(Layout.starCount) : Node(count)),
-          ]
-        })
+    let stars = post.childCount(at: Layout.stars, with: uid)
+    let isStarred = !stars.hasKey
+    let count = Int64(stars.count) + (isStarred ? 1 : -1)
+    let copies = Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root)
+    var assignments: [Assignment] = []
+    assignments.reserveCapacity(2 * copies.count)
+    for copy in copies {
+      // In the order of the locations.
+      assignments.append(
+        Assignment(
+          copy.child(Layout.starCount),
+          isPlanted(.starNotCounted) ? post.child(Layout.starCount) : Node(count)))
+      assignments.append(
+        Assignment(
+          Path(keys: copy.keys + [Layout.stars, uid]), isStarred ? true : .absent))
+    }
+    let write = try Write(setting: assignments)
     return Decision(write, StarState(isStarred: isStarred, starCount: count))
   }
 
@@ -119,7 +123,7 @@ public enum Posts {
 
   /// Returns the uid in a post or comment; nil if it has none.
   static func uid(of node: Node) -> Key? {
-    node.child(Layout.uid).stringValue.flatMap { try? Key($0) }
+    node.textAsKey(at: Layout.uid)
   }
 
   private static func checkAuthor(

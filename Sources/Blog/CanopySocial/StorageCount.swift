@@ -33,22 +33,56 @@ enum StorageCount {
   static func forEachDifference(
     from old: Node, to new: Node, by commits: [Commit], _ body: (Key, Int) -> Void
   ) {
-    // The entries by the path of their parent, of which a batch writes few.
-    var entries: [Path: Set<Key>] = [:]
+    var entries: [Entry] = []
     for commit in commits {
       for assignment in commit.assignments {
         switch writtenPlace(assignment.location) {
         case .other: continue
-        case .entry(let parent, let key): entries[parent, default: []].insert(key)
+        case .entry(let entry): if entries.last != entry { entries.append(entry) }
         case .manyEntries: return forEachDifference(from: old, to: new, body)
         }
       }
     }
-    for (parent, keys) in entries {
-      let (before, after) = (old.at(parent), new.at(parent))
-      for key in keys {
-        if let (uid, bytes) = entry(before.child(key), below: parent) { body(uid, -bytes) }
-        if let (uid, bytes) = entry(after.child(key), below: parent) { body(uid, bytes) }
+    // A batch may write an entry several times.
+    if entries.count > 1 { entries.sort() }
+    var previous: Entry?
+    for entry in entries where entry != previous {
+      if let (uid, bytes) = entry.count(in: old) { body(uid, -bytes) }
+      if let (uid, bytes) = entry.count(in: new) { body(uid, bytes) }
+      previous = entry
+    }
+  }
+
+  /// One post, comment or reserved id.
+  private enum Entry: Comparable, Hashable {
+    case post(Key)
+    case comment(Key, on: Key)
+    case reservation(Key)
+
+    var path: Path {
+      switch self {
+      case .post(let id): Path(keys: [Layout.posts, id])
+      case .comment(let comment, let id): Path(keys: [Layout.postComments, id, comment])
+      case .reservation(let id): Path(keys: [Layout.removedPosts, id])
+      }
+    }
+
+    /// Returns the user and the bytes of the entry in a tree; nil if it does not exist.
+    func count(in root: Node) -> (Key, Int)? {
+      switch self {
+      case .post(let id): count(root.child(Layout.posts).child(id))
+      case .comment(let comment, let id):
+        count(root.child(Layout.postComments).child(id).child(comment))
+      case .reservation(let id): count(root.child(Layout.removedPosts).child(id))
+      }
+    }
+
+    /// Returns the user and the bytes of a version of the entry; nil if it is not one.
+    func count(_ node: Node) -> (Key, Int)? {
+      switch self {
+      case .post: StorageCount.post(node)
+      case .comment: StorageCount.comment(node)
+      case .reservation: StorageCount.reservation(node)
       }
     }
   }
@@ -57,45 +91,37 @@ enum StorageCount {
   private enum WrittenPlace {
     /// The count does not depend on it.
     case other
-    /// One post, comment or reserved id.
-    case entry(parent: Path, Key)
+    /// One entry.
+    case entry(Entry)
     /// A place above the entries.
     case manyEntries
   }
 
   private static func writtenPlace(_ location: Location) -> WrittenPlace {
-    let path = location.path
+    let keys = location.path.keys
     guard !location.isPriority else { return .other }
-    guard let first = path.keys.first else { return .manyEntries }
-    let depth = entryDepth(below: first)
-    guard depth > 0 else { return .other }
-    guard path.count >= depth else { return .manyEntries }
-    let index = path.keys.startIndex + depth
-    if path.count > depth {
-      switch path.keys[index] {
+    guard let first = keys.first else { return .manyEntries }
+    let entry: Entry
+    let depth: Int
+    switch first {
+    case Layout.posts:
+      guard keys.count > 1 else { return .manyEntries }
+      (entry, depth) = (.post(keys[1]), 2)
+    case Layout.postComments:
+      guard keys.count > 2 else { return .manyEntries }
+      (entry, depth) = (.comment(keys[2], on: keys[1]), 3)
+    case Layout.removedPosts:
+      guard keys.count > 1 else { return .manyEntries }
+      (entry, depth) = (.reservation(keys[1]), 2)
+    default: return .other
+    }
+    if keys.count > depth {
+      switch keys[depth] {
       case Layout.uid, Layout.title, Layout.body, Layout.text: break
       default: return .other
       }
     }
-    return .entry(parent: path.prefix(depth - 1), path.keys[index - 1])
-  }
-
-  /// The number of keys in the path of an entry; 0 for other data.
-  private static func entryDepth(below first: Key) -> Int {
-    switch first {
-    case Layout.posts, Layout.removedPosts: 2
-    case Layout.postComments: 3
-    default: 0
-    }
-  }
-
-  private static func entry(_ node: Node, below parent: Path) -> (Key, Int)? {
-    switch parent.keys.first {
-    case Layout.posts: post(node)
-    case Layout.postComments: comment(node)
-    case Layout.removedPosts: reservation(node)
-    default: nil
-    }
+    return .entry(entry)
   }
 
   /// Visits each post, comment and reserved id in which two versions differ.
@@ -123,21 +149,17 @@ enum StorageCount {
   static func added(by assignments: [Assignment], over before: Node) -> [Key: Int] {
     var added: [Key: Int] = [:]
     // Each entry that is written, as a whole or in part, with all its parts.
-    var changed: [Path: Node] = [:]
+    var changed: [Entry: Node] = [:]
     for assignment in assignments {
-      guard case .entry(let parent, let key) = writtenPlace(assignment.location),
-        parent.keys.first != Layout.removedPosts
-      else { continue }
-      let place = parent.child(key)
+      guard case .entry(let entry) = writtenPlace(assignment.location) else { continue }
+      if case .reservation = entry { continue }
+      let place = entry.path
       guard let path = assignment.location.path.relative(to: place) else { continue }
-      changed[place, default: before.at(place)].set(assignment.value, at: path)
+      changed[entry, default: before.at(place)].set(assignment.value, at: path)
     }
-    for (place, node) in changed {
-      guard let parent = place.parent else { continue }
-      if let (uid, bytes) = entry(before.at(place), below: parent) {
-        added[uid, default: 0] -= bytes
-      }
-      if let (uid, bytes) = entry(node, below: parent) { added[uid, default: 0] += bytes }
+    for (entry, node) in changed {
+      if let (uid, bytes) = entry.count(in: before) { added[uid, default: 0] -= bytes }
+      if let (uid, bytes) = entry.count(node) { added[uid, default: 0] += bytes }
     }
     return added
   }

@@ -91,13 +91,13 @@ public final class UserStorage: CommitObserver {
   /// Counts the differences that commits made. O(assignments), and O(log n) for each post, comment or reserved id that
   /// they wrote.
   public func committed(_ commits: [Commit], from before: Node, to after: Node) {
-    var differences: [Key: Int] = [:]
+    var differences: [(uid: Key, bytes: Int)] = []
     StorageCount.forEachDifference(from: before, to: after, by: commits) {
-      differences[$0, default: 0] += $1
+      differences.append(($0, $1))
     }
     state.withLock { state in
-      for (uid, difference) in differences {
-        let sum = (state.bytes[uid] ?? 0) + difference
+      for (uid, bytes) in differences {
+        let sum = (state.bytes[uid] ?? 0) + bytes
         state.bytes[uid] = sum > 0 ? sum : nil
       }
       // Their batch was published or has failed.

@@ -41,35 +41,84 @@ public enum AssignmentCodec {
     _ assignments: [Assignment], of write: Write? = nil, to output: inout JSONOutput,
     bytesMax: Int = .max
   ) -> Bool {
-    let start = output.count
-    func isTooLong() -> Bool { output.count - start > bytesMax }
-    var groups: [(value: Node, locations: [Location])] = []
-    for assignment in assignments {
-      let recent = groups.indices.suffix(window)
-      if let i = recent.last(where: { groups[$0].value.isIdentical(to: assignment.value) }) {
-        groups[i].locations.append(assignment.location)
-      } else {
-        groups.append((assignment.value, [assignment.location]))
-      }
+    withGroups(of: assignments) { groups in
+      encode(assignments, groups, of: write, to: &output, bytesMax: bytesMax)
     }
+  }
+
+  private static func encode(
+    _ assignments: [Assignment], _ groups: Groups, of write: Write?, to output: inout JSONOutput,
+    bytesMax: Int
+  ) -> Bool {
+    let start = output.count
     output.append(UInt8(ascii: "["))
-    for (i, group) in groups.enumerated() {
-      if i > 0 { output.append(UInt8(ascii: ",")) }
-      output.append("[[")
-      for (j, location) in group.locations.enumerated() {
-        if j > 0 { output.append(UInt8(ascii: ",")) }
-        output.append(location: location)
-        if isTooLong() { return false }
-      }
+    for head in assignments.indices where !groups.isFollower(head) {
+      output.append(head > 0 ? ",[[" : "[[")
+      var index = head
+      repeat {
+        if index > head { output.append(UInt8(ascii: ",")) }
+        output.append(location: assignments[index].location)
+        if output.count - start > bytesMax { return false }
+        index = groups.next(index)
+      } while index > 0
       output.append("],")
-      if write?.encodedValues?.withText(of: group.value, { output.append($0) }) == nil {
+      let value = assignments[head].value
+      if write?.encodedValues?.withText(of: value, { output.append($0) }) == nil {
         let left = bytesMax - (output.count - start)
-        guard output.append(group.value, style: .export, upTo: left) else { return false }
+        guard output.append(value, style: .export, upTo: left) else { return false }
       }
       output.append(UInt8(ascii: "]"))
     }
     output.append(UInt8(ascii: "]"))
-    return !isTooLong()
+    return output.count - start <= bytesMax
+  }
+
+  /// The assignments with identical values, in lists. Each is in the order of the assignments, and so are the heads.
+  private struct Groups {
+    /// The index of the next assignment of the group, or 0 for none; its complement if the assignment is not a head.
+    let links: UnsafeMutableBufferPointer<Int32>
+
+    func isFollower(_ index: Int) -> Bool { links[index] < 0 }
+
+    func next(_ index: Int) -> Int {
+      Int(links[index] < 0 ? ~links[index] : links[index])
+    }
+
+    func setNext(_ index: Int, to next: Int) {
+      let next = Int32(truncatingIfNeeded: next)
+      links[index] = links[index] < 0 ? ~next : next
+    }
+  }
+
+  private static func withGroups<R>(of assignments: [Assignment], _ body: (Groups) -> R) -> R {
+    withUnsafeTemporaryAllocation(of: Int32.self, capacity: assignments.count) { links in
+      links.initialize(repeating: 0)
+      let groups = Groups(links: links)
+      // The last index of each recent group, in a ring.
+      var recent = SIMD4<Int32>(repeating: -1)
+      assert(recent.scalarCount == window, "a group is recent while it is in the ring")
+      var count = 0
+      for index in assignments.indices {
+        var found: Int?
+        for back in 1...window where back <= count {
+          let slot = (count - back) % window
+          let other = assignments[Int(recent[slot])].value
+          if other.isIdentical(to: assignments[index].value) {
+            found = slot
+            break
+          }
+        }
+        if let found {
+          groups.setNext(Int(recent[found]), to: index)
+          links[index] = ~0
+          recent[found] = Int32(truncatingIfNeeded: index)
+        } else {
+          recent[count % window] = Int32(truncatingIfNeeded: index)
+          count += 1
+        }
+      }
+      return body(groups)
+    }
   }
 
   /// Returns the assignments, ordered by location.

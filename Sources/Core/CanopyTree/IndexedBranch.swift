@@ -67,6 +67,7 @@ struct IndexedKey: SortedElement {
   var key: Key
 
   var sortKey: Key { key }
+  var isPlain: Bool { key.isPlain }
   /// Keys rarely hold references, so copying a large page is cheap.
   static var leafMax: Int { 32 }
 }
@@ -86,6 +87,7 @@ final class IndexedBranch: @unchecked Sendable {
   private(set) var indexes: [OrderIndex]
 
   init(children: Children, indexes: [OrderIndex]) {
+    WorkCounter.createObject()
     self.children = children
     self.indexes = indexes
   }

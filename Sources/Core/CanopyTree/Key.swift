@@ -30,6 +30,9 @@ public struct Key: Hashable, Sendable {
     self.form = form
   }
 
+  /// Whether a copy of the key counts no reference.
+  var isPlain: Bool { if case .long = form { false } else { true } }
+
   /// Creates a key from text.
   ///
   /// - Throws: `TreeError.invalidKey` if the text is empty, too long, or contains a forbidden
@@ -120,9 +123,7 @@ public struct Key: Hashable, Sendable {
       return try bytes.withUnsafeBytes(body)
     case .short(let high, let low):
       var words = (high.bigEndian, low.bigEndian)
-      let count =
-        low == 0
-        ? 8 - high.trailingZeroBitCount / 8 : 16 - low.trailingZeroBitCount / 8
+      let count = Key.shortCount(high, low)
       return try withUnsafeBytes(of: &words) {
         try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
       }
@@ -144,6 +145,41 @@ public struct Key: Hashable, Sendable {
         return try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
       }
     }
+  }
+
+  /// Returns the number of bytes of a short key.
+  @inline(__always)
+  static func shortCount(_ high: UInt64, _ low: UInt64) -> Int {
+    low == 0 ? 8 - high.trailingZeroBitCount / 8 : 16 - low.trailingZeroBitCount / 8
+  }
+
+  /// Whether a short key is ASCII without escapes in JSON.
+  @inline(__always)
+  static func isPlainText(_ high: UInt64, _ low: UInt64) -> Bool {
+    // The padding is zeros, which would need escapes: spaces replace it.
+    func isPlain(_ word: UInt64) -> Bool {
+      let padding = (UInt64(1) << UInt64(word.trailingZeroBitCount & ~7)) &- 1
+      let text = word | (padding & 0x2020_2020_2020_2020)
+      return JSONScan.escapeMask(text) == 0 && text & 0x8080_8080_8080_8080 == 0
+    }
+    return isPlain(high) && (low == 0 || isPlain(low))
+  }
+
+  /// Whether the bytes of a short key are ASCII, valid, and without escapes in JSON.
+  @inline(__always)
+  static func isValidText(_ high: UInt64, _ low: UInt64) -> Bool {
+    // Not zero if one of the bytes is the character.
+    func has(_ byte: UInt8, _ word: UInt64) -> UInt64 {
+      let zeros = word ^ (0x0101_0101_0101_0101 &* UInt64(byte))
+      return (zeros &- 0x0101_0101_0101_0101) & ~zeros & 0x8080_8080_8080_8080
+    }
+    // The forbidden characters that JSON does not escape.
+    func forbidden(_ word: UInt64) -> UInt64 {
+      has(UInt8(ascii: "."), word) | has(UInt8(ascii: "$"), word) | has(UInt8(ascii: "#"), word)
+        | has(UInt8(ascii: "["), word) | has(UInt8(ascii: "]"), word)
+        | has(UInt8(ascii: "/"), word) | has(0x7F, word)
+    }
+    return isPlainText(high, low) && forbidden(high) | forbidden(low) == 0
   }
 
   /// Whether no key may contain the byte: `. $ # [ ] /`, U+0000–001F and U+007F.

@@ -82,6 +82,14 @@ public struct Node: Sendable {
     if children.contains(where: { $0.node.isPrioritized }) { addIndex(.priority) }
   }
 
+  /// Whether a copy of the node counts no reference.
+  var isPlain: Bool {
+    switch storage {
+    case .absent, .bool, .integer, .double: true
+    default: false
+    }
+  }
+
   /// Whether the node has a priority.
   ///
   /// A branch with a prioritized child always keeps an index by priority, of such children only.
@@ -97,6 +105,7 @@ struct Child: SortedElement {
   var node: Node
 
   var sortKey: Key { key }
+  var isPlain: Bool { key.isPlain && node.isPlain }
   /// The children of big branches are mostly references, so pages are small. With 8 instead of 32,
   /// starring one of 100,000 posts takes two thirds of the time, and reading is not slower.
   static var leafMax: Int { 8 }

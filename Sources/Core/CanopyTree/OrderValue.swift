@@ -37,6 +37,9 @@ public enum OrderValue: Sendable {
     }
   }
 
+  /// Whether a copy counts no reference.
+  var isPlain: Bool { if case .string = self { false } else { true } }
+
   /// The bytes of a string that decide its place. Longer strings that begin with the same bytes are equal in order, and
   /// their keys decide. It is one more than a query can name, so the bounds of queries have the same results as if all
   /// bytes decided. Without it, the writer would compare megabytes for each view and each index.
@@ -88,6 +91,8 @@ public enum Order: Hashable, Sendable {
     case .key: .absent
     case .value: OrderValue(node)
     case .priority: OrderValue(node.priority)
+    // Most orders have one key, which needs no walk along a path.
+    case .child(let path) where path.keys.count == 1: OrderValue(node.child(path.keys[0]))
     case .child(let path): OrderValue(node.at(path))
     }
   }
@@ -99,6 +104,7 @@ struct Position: Comparable, SortedElement {
   var key: Key
 
   var sortKey: Position { self }
+  var isPlain: Bool { value.isPlain && key.isPlain }
   /// Positions rarely hold references, so copying a large page is cheap.
   static var leafMax: Int { 32 }
 

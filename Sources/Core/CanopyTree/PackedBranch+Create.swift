@@ -44,7 +44,7 @@ extension PackedBranch {
   }
 
   /// Whether a packed branch may have this key.
-  private static func isPlain(_ key: Key) -> Bool {
+  static func isPlain(_ key: Key) -> Bool {
     switch key.form {
     case .integer, .padded: false
     case .push: true

@@ -75,6 +75,9 @@ extension PackedBranch {
     private let text: UnsafeRawBufferPointer
     private var index = 1
 
+    /// The end of the value of the last member.
+    var lastEnd: Int { index - 1 }
+
     init(_ text: UnsafeRawBufferPointer) {
       self.text = text
     }

@@ -63,6 +63,7 @@ struct PackedBranch: @unchecked Sendable {
   init(
     childCount: Int, byteCount: Int, _ write: (OffsetTable, UnsafeMutableRawBufferPointer) -> Void
   ) {
+    WorkCounter.createObject()
     let tableBytes = childCount * OffsetTable.stride
     let buffer = Buffer.create(minimumCapacity: tableBytes + byteCount) { _ in
       Header(childCount: UInt16(childCount), byteCount: UInt16(byteCount))
@@ -123,8 +124,8 @@ struct PackedBranch: @unchecked Sendable {
     }
   }
 
-  /// Returns the number of bytes of a child's text; nil if the child is absent, not a string, or has escapes.
-  func plainTextByteCount(of key: Key) -> Int? {
+  /// Calls `body` with the text of a child; returns nil if the child is absent, not a string, or has escapes.
+  func withPlainText<R>(of key: Key, _ body: (UnsafeRawBufferPointer) -> R) -> R? {
     WorkCounter.touch()
     return withMembers { members in
       key.withUTF8 { key in
@@ -132,8 +133,35 @@ struct PackedBranch: @unchecked Sendable {
         guard isFound else { return nil }
         let text = members.value(i)
         guard text.count >= 2, text.first == UInt8(ascii: "\"") else { return nil }
-        let inner = UnsafeRawBufferPointer(rebasing: text.dropFirst().dropLast())
-        return JSONScan.plainPrefix(inner, from: 0) == inner.count ? inner.count : nil
+        let inner = UnsafeRawBufferPointer(rebasing: text[1..<text.count - 1])
+        return JSONScan.plainPrefix(inner, from: 0) == inner.count ? body(inner) : nil
+      }
+    }
+  }
+
+  /// Returns the number of children of a child, and whether one of them has a key.
+  ///
+  /// - Complexity: O(bytes of the child).
+  func childCount(at child: Key, with key: Key) -> (count: Int, hasKey: Bool) {
+    WorkCounter.touch()
+    return withMembers { members in
+      let (i, isFound) = child.withUTF8(members.search)
+      guard isFound, case let text = members.value(i), text.first == UInt8(ascii: "{") else {
+        return (0, false)
+      }
+      return key.withUTF8 { key in
+        var iterator = MemberIterator(text)
+        var (count, hasKey) = (0, false)
+        while let offset = iterator.next() {
+          count += 1
+          let (start, end) = (Int(offset.key), Int(offset.value) - 2)
+          if end - start == key.count,
+            UnsafeRawBufferPointer(rebasing: text[start..<end]).hasSameBytes(as: key)
+          {
+            hasKey = true
+          }
+        }
+        return (count, hasKey)
       }
     }
   }
@@ -152,6 +180,30 @@ struct PackedBranch: @unchecked Sendable {
         value = key.withUTF8 { MemberIterator.value(of: $0, in: object) }
       }
       return value.map(PackedBranch.node) ?? .absent
+    }
+  }
+
+  /// Returns the node at a path below, without creating the branches on the way; or the absent node or leaf above it at
+  /// which the way ends.
+  ///
+  /// - Returns: the node, and the number of keys that lead to it.
+  /// - Complexity: O(bytes).
+  func end(of keys: ArraySlice<Key>) -> (depth: Int, node: Node) {
+    guard let first = keys.first else { return (0, Node(storage: .packed(self))) }
+    WorkCounter.touch()
+    return withMembers { members in
+      let (i, isFound) = first.withUTF8(members.search)
+      guard isFound else { return (1, .absent) }
+      var value = members.value(i)
+      var depth = 1
+      for key in keys.dropFirst() where value.first == UInt8(ascii: "{") {
+        depth += 1
+        guard let found = key.withUTF8({ MemberIterator.value(of: $0, in: value) }) else {
+          return (depth, .absent)
+        }
+        value = found
+      }
+      return (depth, PackedBranch.node(value))
     }
   }
 

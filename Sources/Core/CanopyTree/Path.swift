@@ -9,7 +9,8 @@ public struct Path: Hashable, Sendable {
   /// The path of the root.
   public static let root = Path(keys: [])
 
-  init(keys: [Key]) {
+  /// Creates a path of these keys. The result may exceed the depth bound, as that of `child`.
+  public init(keys: [Key]) {
     self.keys = keys
   }
 
@@ -106,7 +107,11 @@ public struct Path: Hashable, Sendable {
 
   /// Returns the number of first keys that both paths have in common.
   func sharedCount(with other: Path) -> Int {
-    zip(keys, other.keys).prefix { $0 == $1 }.count
+    let others = other.keys
+    let countMax = min(keys.count, others.count)
+    var count = 0
+    while count < countMax, keys[count] == others[count] { count += 1 }
+    return count
   }
 
   /// The keys joined by `/`, without a leading slash. Empty for the root.

@@ -84,6 +84,12 @@ extension JSONReader {
     of assignments: [Assignment], among unread: inout UnreadIndexes, from start: Int
   ) -> Int? {
     guard peek() == UInt8(ascii: "\"") else { return nil }
+    // Most locations have a text without escapes, which is compared as it stands.
+    for index in start..<max(start, assignments.count)
+    where unread.contains(index) && skip(assignments[index].location) {
+      unread.remove(index)
+      return index
+    }
     let found = try? readString { bytes throws(TreeError) -> Int? in
       guard JSONScan.isASCII(bytes) || String(validating: bytes, as: UTF8.self) != nil else {
         return nil
@@ -106,6 +112,41 @@ extension JSONReader {
     return found
   }
 
+  /// Consumes the text of a location if it comes next, in ASCII and without escapes. Then it decodes to the location.
+  private mutating func skip(_ location: borrowing Location) -> Bool {
+    let count = location.path.keys.count
+    guard !location.isPriority, count <= Limits.depthMax else { return false }
+    return skipText { text in
+      var end = 1
+      for i in 0..<count {
+        if i > 0 {
+          guard end < text.count, text[end] == UInt8(ascii: "/") else { return nil }
+          end += 1
+        }
+        guard let length = location.path.keys[i].plainLength(in: text, at: end) else { return nil }
+        end += length
+      }
+      return end < text.count && text[end] == UInt8(ascii: "\"") ? end + 1 : nil
+    }
+  }
+
+  /// Consumes the text of an integer if it comes next, and no digit or fraction follows it.
+  private mutating func skip(_ number: Int64) -> Bool {
+    skipText { text in
+      withUnsafeTemporaryAllocation(byteCount: Decimal.bytesMax, alignment: 1) { digits in
+        let count = Decimal.write(number, into: digits)
+        guard count < text.count,
+          UnsafeRawBufferPointer(rebasing: text[..<count])
+            .hasSameBytes(as: UnsafeRawBufferPointer(rebasing: digits[..<count]))
+        else { return nil }
+        switch text[count] {
+        case UInt8(ascii: ","), UInt8(ascii: "]"), UInt8(ascii: "}"): return count
+        default: return nil
+        }
+      }
+    }
+  }
+
   /// Whether the next text is the encoding of a node.
   ///
   /// - Parameter depth: the number of levels above the node in the value that is read.
@@ -114,6 +155,7 @@ extension JSONReader {
     case .absent: return skip("null")
     case .bool(true): return skip("true")
     case .bool(false): return skip("false")
+    case .integer(let number) where skip(number): return true
     case .integer, .double:
       guard let byte = peek(), byte == UInt8(ascii: "-") || 0x30...0x39 ~= byte else {
         return false
@@ -209,6 +251,34 @@ extension Key {
       case .integer, .padded, .push: return key.count
       case .short, .long: return Key.hasForbidden(key) ? nil : key.count
       }
+    }
+  }
+
+  /// Returns the length of the key if its bytes stand at an offset, are a valid key, and are ASCII that JSON does not
+  /// escape; else nil. It may be nil for other keys with these properties.
+  @inline(__always)
+  fileprivate func plainLength(in bytes: UnsafeRawBufferPointer, at start: Int) -> Int? {
+    switch form {
+    case .push(let high, let low):
+      guard bytes.count - start >= PushID.length,
+        let found = PushID.pack(
+          UnsafeRawBufferPointer(rebasing: bytes[start..<start + PushID.length])),
+        found == (high, low)
+      else { return nil }
+      return PushID.length
+    case .short(let high, let low):
+      // Near the end of the text there are not two words.
+      guard bytes.count - start >= 16, Key.isValidText(high, low) else { return nil }
+      let count = Key.shortCount(high, low)
+      func word(_ offset: Int, _ count: Int) -> UInt64 {
+        UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+          & ~(UInt64.max >> UInt64(8 * count))
+      }
+      guard word(start, min(count, 8)) == high, word(start + 8, max(count - 8, 0)) == low else {
+        return nil
+      }
+      return count
+    default: return nil
     }
   }
 

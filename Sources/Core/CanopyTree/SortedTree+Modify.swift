@@ -81,6 +81,7 @@ extension SortedTree {
         guard let element = slot else { return true }
         assert(element.sortKey == key, "the element has another key")
         (base + index).initialize(to: element)
+        leaf.note(element)
         return false
       }
       guard removed else { return Outcome() }

@@ -8,6 +8,30 @@ protocol SortedElement: Sendable {
   /// cache. That is a large part of the cost of a write to a big tree. Smaller pages make a higher
   /// tree and take more memory.
   static var leafMax: Int { get }
+
+  /// Whether a copy of the element counts no reference. Pages of such elements are copied as bytes and freed without a
+  /// look at the elements.
+  var isPlain: Bool { get }
+
+  /// Ends the lifetime of the elements of a page that is freed.
+  ///
+  /// The code that frees an object of a generic class is not specialized. It calls this method and the next one, whose
+  /// code is: the default implementation is compiled for each conforming type.
+  static func destroyElements(_ base: UnsafeMutableRawPointer, count: Int)
+  /// Ends the lifetime of the children of a page that is freed.
+  static func destroyEntries(_ base: UnsafeMutableRawPointer, count: Int)
+}
+
+extension SortedElement {
+  static func destroyElements(_ base: UnsafeMutableRawPointer, count: Int) {
+    let elements = base.assumingMemoryBound(to: Self.self)
+    for i in 0..<count { (elements + i).deinitialize(count: 1) }
+  }
+
+  static func destroyEntries(_ base: UnsafeMutableRawPointer, count: Int) {
+    let entries = base.assumingMemoryBound(to: SortedTree<Self>.Inner.Entry.self)
+    for i in 0..<count { (entries + i).deinitialize(count: 1) }
+  }
 }
 
 /// An ordered collection with value semantics: a B+ tree whose pages are shared between versions.

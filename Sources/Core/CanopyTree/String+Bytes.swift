@@ -76,6 +76,34 @@ extension Node {
   /// In a packed branch it creates no string, unless the text has escapes.
   /// - Complexity: O(log n), and O(bytes of the text) in a packed branch.
   public func textByteCount(of key: Key) -> Int? {
-    packed?.plainTextByteCount(of: key) ?? child(key).stringValue?.utf8.count
+    packed?.withPlainText(of: key) { $0.count } ?? child(key).stringValue?.utf8.count
+  }
+
+  /// Whether a child is a string with the bytes of a key.
+  ///
+  /// In a packed branch it creates no string, unless the text has escapes.
+  /// - Complexity: O(log n), and O(bytes of the text) in a packed branch.
+  public func hasText(of key: Key, at child: Key) -> Bool {
+    key.withUTF8 { key in packed?.withPlainText(of: child) { $0.hasSameBytes(as: key) } }
+      ?? self.child(child).hasText(of: key)
+  }
+
+  /// Returns the key that the text of a child spells; nil if the child is absent or not a string, or if its text is not
+  /// a valid key.
+  ///
+  /// In a packed branch it creates no string, unless the text has escapes.
+  /// - Complexity: O(log n), and O(bytes of the text) in a packed branch.
+  public func textAsKey(at child: Key) -> Key? {
+    packed?.withPlainText(of: child) { try? Key(utf8: $0) }
+      ?? self.child(child).stringValue.flatMap { try? Key($0) }
+  }
+
+  /// Returns the number of children of a child, and whether one of them has a key.
+  ///
+  /// - Complexity: O(log n), and O(bytes of the child) in a packed branch.
+  public func childCount(at child: Key, with key: Key) -> (count: Int, hasKey: Bool) {
+    if let packed { return packed.childCount(at: child, with: key) }
+    let node = self.child(child)
+    return (node.childCount, !node.child(key).isAbsent)
   }
 }

@@ -110,8 +110,10 @@ public struct Tree: Sendable {
 extension [Assignment] {
   /// Returns the assignments ordered by location. They mostly are already.
   func sortedByLocation() -> [Assignment] {
-    let isSorted = zip(self, dropFirst()).allSatisfy { $0.location < $1.location }
-    return isSorted ? self : sorted { $0.location < $1.location }
+    for i in indices.dropFirst() where !(self[i - 1].location < self[i].location) {
+      return sorted { $0.location < $1.location }
+    }
+    return self
   }
 }
 
@@ -137,7 +139,16 @@ private struct Application {
   /// the root page or of the packed branch. No reference is held, which is safe: each location is
   /// visited once, so every identity looked up belongs to an object that existed when the commit
   /// began.
-  private var changed: [ObjectIdentifier: (group: Range<Int>, depth: Int, node: Node)] = [:]
+  private var changed: [ObjectIdentifier: Changed] = [:]
+  /// The first of these results, which needs no dictionary: most commits look one up.
+  private var firstChanged: (identity: ObjectIdentifier, result: Changed)?
+
+  /// The result for a subtree, and the assignments that led to it.
+  private struct Changed {
+    let group: Range<Int>
+    let depth: Int
+    let node: Node
+  }
 
   /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
   /// its address may be that of an earlier one in the same commit.
@@ -174,12 +185,18 @@ private struct Application {
       touchesPriorities = true
       rest.removeFirst()
     }
+    if priority == nil, depth >= plans.count, case .packed(let packed) = node.storage,
+      let result = packed.assigning(assignments, group, depth: depth)
+    {
+      node = result
+      return
+    }
     let wasInPackedBranch = isInPackedBranch
     if node.packed != nil { isInPackedBranch = true }
     defer { isInPackedBranch = wasInPackedBranch }
     while let first = rest.first {
       let key = assignments[first].location.path.keys[depth]
-      let end = rest.first { assignments[$0].location.path.keys[depth] != key } ?? rest.upperBound
+      let end = assignments.endOfKey(at: depth, in: rest)
       rest = end..<rest.upperBound
       let hasPlan = enterPlan(of: key, depth: depth)
       node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
@@ -208,12 +225,20 @@ private struct Application {
     guard assignments.count > 1, depth >= plans.count, !isInPackedBranch,
       let identity = node.identity
     else { return apply(group, to: &node, depth: depth) }
-    if let earlier = changed[identity], isSame(earlier.group, earlier.depth, group, depth) {
+    let earlier =
+      firstChanged?.identity == identity
+      ? firstChanged?.result : changed.isEmpty ? nil : changed[identity]
+    if let earlier, isSame(earlier.group, earlier.depth, group, depth) {
       node = earlier.node
       return
     }
     apply(group, to: &node, depth: depth)
-    changed[identity] = (group, depth, node)
+    let result = Changed(group: group, depth: depth, node: node)
+    if firstChanged == nil || firstChanged?.identity == identity {
+      firstChanged = (identity, result)
+    } else {
+      changed[identity] = result
+    }
   }
 
   private func isSame(_ a: Range<Int>, _ depthA: Int, _ b: Range<Int>, _ depthB: Int) -> Bool {

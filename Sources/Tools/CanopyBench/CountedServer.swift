@@ -27,7 +27,9 @@ final class CountedServer {
   }
 
   /// Returns the number of instructions of the server while `body` runs.
-  func count(_ body: () throws -> Void) throws -> Double {
+  ///
+  /// - Parameter profile: the file that keeps the counts of all functions, for `callgrind_annotate`; nil for none.
+  func count(keeping profile: String? = nil, _ body: () throws -> Void) throws -> Double {
     let before = try dumps()
     try control("--instr=on")
     // Otherwise the counts from before the last stop would be included.
@@ -40,6 +42,7 @@ final class CountedServer {
         .first(where: { $0.hasPrefix("totals: ") || $0.hasPrefix("summary: ") }),
       let total = line.split(separator: " ").last.flatMap({ Double($0) }), total > 0
     else { throw BenchFailure("callgrind has counted no instructions") }
+    if let profile { try FileManager.default.copyItem(atPath: dump, toPath: profile) }
     return total
   }
 

@@ -15,12 +15,18 @@ struct RequestCost: ParsableCommand {
   @OptionGroup var programs: CountedServer.Programs
   @Option(help: "The number of counted requests of each kind.") var requests = 400
   @Option(help: "The number of posts at the start.") var posts = 1000
+  @Option(help: "A folder for the counts of all functions, a file for each kind of request.")
+  var profiles: String?
 
   func run() throws {
     let signals = Children.endAllOnSignals()
     defer {
       Children.endAll()
       withExtendedLifetime(signals) {}
+    }
+    if let profiles {
+      try FileManager.default.createDirectory(
+        atPath: profiles, withIntermediateDirectories: true)
     }
     let folder = try Children.makeFolder()
     let counted = try CountedServer(
@@ -49,7 +55,10 @@ struct RequestCost: ParsableCommand {
     ] {
       // Work that happens once is not counted.
       for line in lines.prefix(20) { _ = try socket.success(line) }
-      let total = try counted.count { for line in lines { _ = try socket.success(line) } }
+      let file = name.split { !$0.isLetter }.joined(separator: "-") + ".callgrind"
+      let total = try counted.count(keeping: profiles.map { $0 + "/" + file }) {
+        for line in lines { _ = try socket.success(line) }
+      }
       let label = name.padding(toLength: 30, withPad: " ", startingAt: 0)
       print("  \(label)\(Int(total / Double(lines.count)))")
     }

@@ -182,13 +182,31 @@ public struct JSONOutput: ~Copyable {
     for key in location.path.keys {
       if !isFirst { append(UInt8(ascii: "/")) }
       isFirst = false
-      key.withUTF8 { append(escaping: $0) }
+      append(escaping: key)
     }
     if location.isPriority {
       if !isFirst { append(UInt8(ascii: "/")) }
       append(".priority")
     }
     append(UInt8(ascii: "\""))
+  }
+
+  @inline(__always)
+  private mutating func append(escaping key: Key) {
+    switch key.form {
+    case .push(let high, let low):
+      reserve(PushID.length)
+      PushID.unpack(
+        high, low,
+        into: UnsafeMutableRawBufferPointer(start: base + count, count: PushID.length))
+      count &+= PushID.length
+    case .short(let high, let low) where Key.isPlainText(high, low):
+      reserve(16)
+      base.storeBytes(of: high.bigEndian, toByteOffset: count, as: UInt64.self)
+      base.storeBytes(of: low.bigEndian, toByteOffset: count &+ 8, as: UInt64.self)
+      count &+= Key.shortCount(high, low)
+    default: key.withUTF8 { append(escaping: $0) }
+    }
   }
 
   private mutating func append(escaping bytes: UnsafeRawBufferPointer) {

@@ -117,6 +117,18 @@ public struct JSONReader: ~Copyable {
     skip(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
+  /// Consumes a text whose length `body` returns; nil if it does not come next. `body` receives all unread bytes.
+  ///
+  /// - Precondition: the reader has no source.
+  @inline(__always)
+  mutating func skipText(_ body: (UnsafeRawBufferPointer) -> Int?) -> Bool {
+    assert(source == nil, "a source delivers pieces")
+    guard let count = body(UnsafeRawBufferPointer(rebasing: window[index...])) else { return false }
+    assert(count <= window.count - index, "more than all bytes")
+    index += count
+    return true
+  }
+
   /// Consumes a value. Finds only its end; the contents may be invalid.
   ///
   /// - Precondition: the reader has no source.

@@ -55,7 +55,7 @@ public enum JSONScan {
   /// 0x20. Bytes above 0x7F do not match. (The usual bit tricks for "has a byte less than n" and
   /// "has a byte equal to n".)
   @inline(__always)
-  private static func escapeMask(_ word: UInt64) -> UInt64 {
+  static func escapeMask(_ word: UInt64) -> UInt64 {
     let ones: UInt64 = 0x0101_0101_0101_0101
     let highs: UInt64 = 0x8080_8080_8080_8080
     let quotes = word ^ (ones &* 0x22)

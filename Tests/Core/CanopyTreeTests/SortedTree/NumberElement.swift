@@ -6,6 +6,7 @@ struct NumberElement: SortedElement, Equatable {
   var value: Int
 
   static var leafMax: Int { 32 }
+  var isPlain: Bool { true }
 }
 
 typealias NumberTree = SortedTree<NumberElement>
