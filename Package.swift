@@ -140,7 +140,8 @@ let package = Package(
     .target(
       name: "CanopySQLite",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging, grdb, sqlite,
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging,
+        grdb, sqlite,
       ],
       path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
     .target(
@@ -374,8 +375,9 @@ let package = Package(
     .testTarget(
       name: "CanopyDiskTests",
       dependencies: [
-        "CFaultyDisk", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopySQLite", "CanopyBackup", "CanopySession", "CanopyLineServer", "CanopyTesting",
+        "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
+        "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
+        "CanopyLineServer", "CanopyTesting",
         logging, lifecycle,
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),

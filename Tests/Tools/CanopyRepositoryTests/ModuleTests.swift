@@ -81,8 +81,8 @@ struct ModuleTests {
     Rule(
       "Storage", "CanopySQLite",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", "Dispatch", "Foundation",
-        "GRDB", "GRDBSQLite", "Logging", "Synchronization",
+        "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", "Dispatch",
+        "Foundation", "GRDB", "GRDBSQLite", "Logging", "Synchronization",
       ]),
     // Not SQL, requests or sockets: the files of backups. Not the meaning of the tree.
     Rule(
