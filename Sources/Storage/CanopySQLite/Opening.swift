@@ -25,6 +25,8 @@ struct Opening {
     do {
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
+      // The file has a log already, so a loss of power has undone the removal of the journal.
+      if scan != nil, hasFirstJournal { unlink(path + "-journal") }
       let damagedHead = try replaceDamagedHead(scan)
       var losses: [String] = []
       do {

@@ -52,7 +52,8 @@ import Testing
         disk.end()
         try? await server?.stop()
         // A kill leaves all writes, and a loss of power some of them.
-        for loss in [PowerLoss.allKept, random.oneIn(2) ? .torn : .allLost] {
+        let others = [PowerLoss.torn, .allLost].filter { _ in random.oneIn(6) }
+        for loss in [.allKept] + others {
           let image = try disk.image(loss, seed: random.next())
           starts += 1
           do {

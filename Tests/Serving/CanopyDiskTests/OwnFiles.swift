@@ -120,7 +120,10 @@ final class OwnFiles: Sendable {
         if Bool.random(using: &state.random) { state.carryOut(operation, path) }
         return (.error(EIO), true)
       case .fileShortWrite:
-        guard case .write(let bytes, let offset) = operation, bytes.count > 1 else {
+        // A disk replaces a sector as a whole, so a small write in place stores nothing.
+        guard case .write(let bytes, let offset) = operation, bytes.count > 1,
+          offset == nil || bytes.count > 512
+        else {
           return (.error(ENOSPC), false)
         }
         state.carryOut(.write(Array(bytes.prefix(bytes.count / 2)), offset: offset), path)
