@@ -375,8 +375,9 @@ let package = Package(
     .testTarget(
       name: "CanopyDiskTests",
       dependencies: [
-        "CFaultyDisk", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopySQLite", "CanopyBackup", "CanopySession", "CanopyLineServer", "CanopyTesting",
+        "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
+        "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
+        "CanopyLineServer", "CanopyTesting",
         logging, lifecycle,
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),

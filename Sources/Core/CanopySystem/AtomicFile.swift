@@ -42,20 +42,22 @@ public enum AtomicFile {
   /// - Throws: `FileError`; the file is then unchanged, unless the operation is "synchronise the folder of".
   public static func replace(_ path: String, with bytes: [UInt8]) throws(FileError) {
     let temporary = path + ".new"
-    guard unlink(temporary) == 0 || errno == ENOENT else { throw FileError("replace", temporary) }
+    guard FileCalls.removeFile(temporary) == 0 || errno == ENOENT else {
+      throw FileError("replace", temporary)
+    }
     let file = try create(temporary)
     do throws(FileError) {
       defer { close(file) }
       var rest = bytes[...]
       while !rest.isEmpty {
         let count = try retrying("write", temporary) {
-          rest.withUnsafeBytes { write(file, $0.baseAddress, $0.count) }
+          rest.withUnsafeBytes { FileCalls.writeBytes($0, to: file, temporary) }
         }
         rest = rest.dropFirst(count)
       }
       try finish(file, temporary, path)
     } catch {
-      unlink(temporary)
+      _ = FileCalls.removeFile(temporary)
       throw error
     }
     try synchronizeFolder(of: path)
@@ -79,7 +81,7 @@ public enum AtomicFile {
       try body { try writeAll($0, to: file, temporary) }
       try finish(file, temporary, path)
     } catch {
-      unlink(temporary)
+      _ = FileCalls.removeFile(temporary)
       throw error
     }
     try synchronizeFolder(of: path)
@@ -87,7 +89,9 @@ public enum AtomicFile {
 
   /// Removes a file, if it exists.
   public static func remove(_ path: String) throws(FileError) {
-    guard unlink(path) == 0 || errno == ENOENT else { throw FileError("remove", path) }
+    guard FileCalls.removeFile(path) == 0 || errno == ENOENT else {
+      throw FileError("remove", path)
+    }
     try synchronizeFolder(of: path)
   }
 
@@ -100,7 +104,9 @@ public enum AtomicFile {
     var rest = bytes[...]
     while !rest.isEmpty {
       let piece = UnsafeRawBufferPointer(rebasing: rest)
-      let count = try retrying("write", path) { write(descriptor, piece.baseAddress, piece.count) }
+      let count = try retrying("write", path) {
+        FileCalls.writeBytes(piece, to: descriptor, path)
+      }
       rest = rest.dropFirst(count)
     }
   }
@@ -108,27 +114,29 @@ public enum AtomicFile {
   /// Creates the temporary file. Refuses a path that exists, even as a symbolic link.
   private static func create(_ temporary: String) throws(FileError) -> Int32 {
     let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-    return try retrying("create", temporary) { open(temporary, flags, mode_t(0o600)) }
+    return try retrying("create", temporary) { FileCalls.openFile(temporary, flags) }
   }
 
   /// Synchronizes the temporary file and renames it.
   private static func finish(
     _ file: Int32, _ temporary: String, _ path: String
   ) throws(FileError) {
-    try retrying("synchronise", temporary) { fsync(file) }
-    guard rename(temporary, path) == 0 else { throw FileError("replace", path) }
+    try retrying("synchronise", temporary) { FileCalls.synchronize(file, temporary) }
+    guard FileCalls.renameFile(temporary, to: path) == 0 else { throw FileError("replace", path) }
   }
 
   /// Waits until the names in the folder of a file are on the disk.
-  private static func synchronizeFolder(of path: String) throws(FileError) {
+  ///
+  /// - Throws: `FileError` with the operation "synchronise the folder of".
+  public static func synchronizeFolder(of path: String) throws(FileError) {
     let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
     let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
     let operation = "synchronise the folder of"
     let directory = try retrying(operation, path) {
-      open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+      FileCalls.openFile(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     }
     defer { close(directory) }
-    try retrying(operation, path) { fsync(directory) }
+    try retrying(operation, path) { FileCalls.synchronize(directory, folder) }
   }
 
   /// Repeats a system call while signals interrupt it. Returns its result, which is not negative.

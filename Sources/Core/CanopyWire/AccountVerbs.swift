@@ -47,12 +47,18 @@ extension Command {
       .account(.deleteAccount(withPosts: try Options.withPosts(&arguments, "DELETEACCOUNT")))
     },
     Command(
-      "EXPORT", .session, [], optional: ["options"],
-      "everything that the server has about you, in pages",
+      "EXPORT", .session, [], optional: ["user", "options"],
+      "everything that the server has about you, or for the administrator about a user, in pages",
       reply:
         #"`{"account":{…},"posts":[…],"comments":[…],"stars":[…],"after":…}`; only the first page has `account`, "#
         + "and `after` is null at the end"
-    ) { arguments throws(WireError) in .account(.export(try Options.exportPage(&arguments))) },
+    ) { arguments throws(WireError) in
+      guard arguments.hasNext, !arguments.nextIsObject else {
+        return .account(.export(try Options.exportPage(&arguments)))
+      }
+      let user = try arguments.account()
+      return .administration(.export(of: user, try Options.exportPage(&arguments)))
+    },
     Command(
       "IDTOKEN", .session, [], "an identity token for the HTTP interface and other servers",
       reply: #"`{"token":…,"expires":…}`"#
@@ -137,7 +143,7 @@ extension Verb {
   fileprivate static let confirm = Verb("CONFIRM")
   fileprivate static let credentials = Verb("CREDENTIALS")
   fileprivate static let deleteAccount = Verb("DELETEACCOUNT")
-  fileprivate static let export = Verb("EXPORT")
+  static let export = Verb("EXPORT")
   fileprivate static let identityToken = Verb("IDTOKEN")
   fileprivate static let forgot = Verb("FORGOT")
   fileprivate static let reset = Verb("RESET")

@@ -26,6 +26,8 @@ public enum AdministrationRequest: Sendable {
   case makeResetCode(of: AccountReference)
   /// Deletes an account, and on request everything that its user has added to the blog.
   case deleteUser(AccountReference, withPosts: Bool)
+  /// Reads a page of everything that the server has about a user.
+  case export(of: AccountReference, ExportPage)
   /// Lists the open connections after the one with a number.
   case clients(after: Int64, limit: Int)
   /// Describes an open connection, with at most `limit` subscriptions and on-disconnect writes.
@@ -94,7 +96,7 @@ public struct UsersPage: Equatable, Sendable {
   public var limit = 50
 }
 
-/// The page of an export of a user's own data.
+/// The page of an export of a user's data.
 public struct ExportPage: Equatable, Sendable {
   /// The most posts, comments and stars of a page.
   public static let limitMax = 1_000
@@ -103,6 +105,9 @@ public struct ExportPage: Equatable, Sendable {
   public var after: String?
   /// The most posts, comments and stars.
   public var limit = 100
+
+  /// Creates the first page.
+  public init() {}
 }
 
 /// The page of the log.

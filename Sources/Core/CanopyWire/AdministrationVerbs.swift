@@ -227,6 +227,7 @@ extension AdministrationRequest {
     case .addUser: .addUser
     case .makeResetCode: .resetCode
     case .deleteUser: .deleteUser
+    case .export: .export
     case .clients: .clients
     case .client: .client
     case .endClient: .endClient
@@ -271,7 +272,7 @@ extension Verb {
 }
 
 extension Arguments {
-  fileprivate mutating func account() throws(WireError) -> AccountReference {
+  mutating func account() throws(WireError) -> AccountReference {
     AccountReference(try text("user"))
   }
 

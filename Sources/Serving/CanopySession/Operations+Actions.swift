@@ -39,6 +39,8 @@ enum AdministratorAction {
         "has deleted an account",
         target(account, reply).merging(["posts": "\(withPosts)"]) { $1 }
       )
+    case .export(let account, let page):
+      page.after == nil ? ("has exported the data of a user", target(account, reply)) : nil
     case .makePass: ("has made a pass to the console", [:])
     case .endPass: ("has ended a pass to the console", [:])
     case .setRules, .endClient, .makeBackup, .logLevel: nil

@@ -20,7 +20,7 @@ extension Operations {
   ) async -> Session.Completion {
     do {
       try requireAdministrator(identity)
-      let reply = try await perform(request, on: client)
+      let reply = try await perform(request, on: client, from: address)
       if let (action, metadata) = AdministratorAction.line(of: request, reply) {
         log(action, metadata, client, address)
       }
@@ -30,7 +30,9 @@ extension Operations {
     }
   }
 
-  private func perform(_ request: AdministrationRequest, on client: Int64?) async throws -> Reply {
+  private func perform(
+    _ request: AdministrationRequest, on client: Int64?, from address: String
+  ) async throws -> Reply {
     switch request {
     case .setRules(let text): try await setRules(text)
     case .checkRules(let text): try await checkRules(text)
@@ -50,6 +52,9 @@ extension Operations {
     case .makeResetCode(let reference): try await makeResetCode(of: reference)
     case .deleteUser(let reference, let withPosts):
       try await deleteUser(reference, withPosts: withPosts)
+    case .export(let reference, let page):
+      try await export(
+        page, of: try Key(try await account(reference).uid), from: RemoteNetwork(address))
     case .clients(let after, let limit): try await clients(after: after, limit: limit, for: client)
     case .client(let id, let limit): try await describe(id, listMax: limit, for: client)
     case .endClient(let id): try await end(id, for: client)

@@ -46,7 +46,8 @@ extension Operations {
       return try await changeCredentials(email, password, as: identity, from: network, keeper)
     case .deleteAccount(let withPosts):
       return try await deleteAccount(of: identity, withPosts: withPosts)
-    case .export(let page): return try await export(page, as: identity, from: network)
+    case .export(let page):
+      return Session.Completion(try await export(page, of: try user(identity), from: network))
     case .identityToken:
       _ = try user(identity)
       let (text, end) = try await requiredService()

@@ -62,7 +62,7 @@ extension Request {
       .administration(.user), .administration(.setDisabled), .administration(.setPassword),
       .administration(.sessions), .administration(.endSessions), .administration(.clients),
       .administration(.addUser), .administration(.makeResetCode), .administration(.deleteUser),
-      .administration(.logLevel),
+      .administration(.export), .administration(.logLevel),
       .administration(.client), .administration(.endClient), .administration(.metrics),
       .administration(.log), .administration(.namespaces), .administration(.makePass),
       .administration(.endPass), .administration(.makeBackup), .administration(.listBackups),

@@ -212,13 +212,11 @@ public final class RulesKeeper: Sendable {
     try await store?.setRulesRecord(nil)
     if let folder {
       do {
-        // A thread that may wait for the disk.
-        try await withCheckedThrowingContinuation { continuation in
-          DispatchQueue.global().async {
-            continuation.resume(with: Result { try Self.keep(text, in: folder) })
-          }
-        }
+        try await Self.onDiskThread { Result { try Self.keep(text, in: folder) } }.get()
       } catch {
+        // The file may have its new contents although the disk has failed. The next start must find the rules in force.
+        let text = old.isBuiltIn ? nil : old.text
+        await Self.onDiskThread { try? Self.keep(text, in: folder) }
         // Without a record, clients that resume after a restart get everything again.
         try? await store?.setRulesRecord(
           RulesRecord(digest: old.digest, sequence: old.sequence))
@@ -229,6 +227,13 @@ public final class RulesKeeper: Sendable {
     try? await store?.setRulesRecord(
       RulesRecord(digest: current.digest, sequence: sequence))
     return sequence
+  }
+
+  /// Runs `body` on a thread that may wait for the disk.
+  private static func onDiskThread<R: Sendable>(_ body: @escaping @Sendable () -> R) async -> R {
+    await withCheckedContinuation { continuation in
+      DispatchQueue.global().async { continuation.resume(returning: body()) }
+    }
   }
 
   /// Puts rules in force, between two commits.

@@ -61,6 +61,7 @@ public enum WebPages {
     WebFile("/blog/session.js", PackageResources.session_js),
     WebFile("/blog/star-button.js", PackageResources.star_button_js),
     WebFile("/blog/states.js", PackageResources.states_js),
+    WebFile("/console/backups-view.js", PackageResources.backups_view_js),
     WebFile("/console/chart.js", PackageResources.chart_js),
     WebFile("/console/clients-view.js", PackageResources.clients_view_js),
     WebFile("/console/console.css", PackageResources.console_css),

@@ -103,12 +103,19 @@ struct AdministratorConnection {
   ///
   /// - Throws: `Failure` with the sentence of an unsuccessful reply.
   mutating func success(_ line: String) async throws -> JSONValue {
+    try JSONValue(json: try await reply(line), limits: .none)
+  }
+
+  /// Sends a line, and returns the text of a successful reply.
+  ///
+  /// - Throws: `Failure` with the sentence of an unsuccessful reply.
+  mutating func reply(_ line: String) async throws -> String {
     try await outbound.write(ByteBuffer(string: line + "\n"))
     let reply = try await readLine()
     guard reply.utf8.first == UInt8(ascii: "+") else {
       throw Failure("the server refused the request: " + reply.dropFirst())
     }
-    return try JSONValue(json: String(reply.dropFirst()), limits: .none)
+    return String(reply.dropFirst())
   }
 
   private mutating func readLine() async throws -> String {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CanopySQLite
 import Foundation
 
 /// Options that the environment can set too.
@@ -44,9 +45,14 @@ struct FolderOption: ParsableArguments {
   }
 
   /// Returns the path of a data folder that exists.
+  ///
+  /// - Throws: `StoreError` for one in which a server has begun and that has no database: it was lost, or the first start was
+  ///   interrupted. `ValidationError` for another folder.
   func existingFolder() throws -> String {
     let folder = try folder()
-    guard FileManager.default.fileExists(atPath: folder + "/canopy.sqlite") else {
+    func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
+    guard has("canopy.sqlite") else {
+      if has("lock"), !has(NodeFolder.nameFile) { try SQLiteStore.reading(folder).close() }
       throw ValidationError(
         "\(folder) is not a Canopy data folder; name one with a file canopy.sqlite")
     }

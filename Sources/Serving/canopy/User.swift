@@ -2,6 +2,7 @@ import ArgumentParser
 import CanopyAccounts
 import CanopySQLite
 import CanopyTree
+import CanopyWire
 import Foundation
 import Logging
 
@@ -14,7 +15,7 @@ struct User: AsyncParsableCommand {
       """,
     subcommands: [
       Add.self, List.self, Disable.self, Enable.self, SetPassword.self, ResetCode.self,
-      EndSessions.self, Delete.self,
+      EndSessions.self, ExportData.self, Delete.self,
     ])
 
   /// Carries out an operation in a folder, or has the server that uses the folder carry it out.
@@ -167,6 +168,34 @@ struct User: AsyncParsableCommand {
         try await connection.success("RESETCODE \(Line.quoted(account))").requiredText("code")
       }
       try Output.line(code)
+    }
+  }
+
+  struct ExportData: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "export",
+      abstract: "Print everything that the server has about a user, as JSON.",
+      discussion: """
+        Each line is an object, as in the replies to EXPORT. The first one has the account with its sessions, and all of them \
+        together have the posts, the comments, and the ids of the posts with the user's star.
+        """)
+    @OptionGroup var target: Target
+
+    func run() async throws {
+      let account = target.account
+      try await User.perform(target.folder) { folder in
+        try await folder.export(account) { try Output.bytes($0) }
+      } onServer: { connection in
+        var options = "\"limit\":\(ExportPage.limitMax)"
+        while true {
+          let text = try await connection.reply("EXPORT \(Line.quoted(account)) {\(options)}")
+          try Output.bytes(Data((text + "\n").utf8))
+          guard let after = try JSONValue(json: text, limits: .none)["after"]?.string else {
+            return
+          }
+          options = "\"limit\":\(ExportPage.limitMax),\"after\":\(Line.quoted(after))"
+        }
+      }
     }
   }
 

@@ -3,6 +3,7 @@ import CanopyEngine
 import CanopySession
 import CanopySocial
 import CanopyTree
+import CanopyWire
 
 /// The operations of `canopy user` on a data folder that no server is using.
 struct UserFolder: Sendable {
@@ -77,6 +78,27 @@ struct UserFolder: Sendable {
       for: account.email, .resetPassword, from: nil, isBounded: false)
     guard let code else { throw AccountError.notFound }
     return code.text
+  }
+
+  /// Calls `put` with the bytes of the pages of everything that the folder has about a user, a line each.
+  func export(_ text: String, _ put: (UnsafeRawBufferPointer) throws -> Void) async throws {
+    let uid = try Key(try await parts.accounts.account(try selector(text)).uid)
+    let root = parts.engine.root
+    var page = ExportPage()
+    page.limit = ExportPage.limitMax
+    repeat {
+      let export = try await UserExport(
+        page, of: uid, accounts: parts.accounts,
+        username: { Users.username(of: uid, in: root) },
+        contributions: { Contributions(of: uid, from: $0, limit: page.limit, in: root) })
+      try withoutActuallyEscaping(put) { put in
+        var output = JSONOutput { try put($0) }
+        export.json.append(to: &output)
+        output.append(UInt8(ascii: "\n"))
+        try output.finish()
+      }
+      page.after = export.after
+    } while page.after != nil
   }
 
   /// Deletes an account, and on request everything that its user has added to the blog. Returns the uid.

@@ -108,8 +108,13 @@ public struct BackupMaker: Sendable {
     writer.close()
     try result.get()
     let path = name(description)
-    guard rename(archive, path) == 0 else { throw BackupError(FileError("create", path)) }
-    try Self.synchronizeFolder(of: path)
+    guard FileCalls.renameFile(archive, to: path) == 0 else {
+      throw BackupError(FileError("create", path))
+    }
+    do { try Self.synchronizeFolder(of: path) } catch {
+      _ = FileCalls.removeFile(path)
+      throw error
+    }
     return (description, path, writer.bytes)
   }
 
@@ -198,11 +203,9 @@ public struct BackupMaker: Sendable {
   }
 
   static func synchronizeFolder(of path: String) throws(BackupError) {
-    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-    let descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw BackupError(FileError("open", folder)) }
-    defer { close(descriptor) }
-    guard fsync(descriptor) == 0 else { throw BackupError(FileError("synchronise", folder)) }
+    do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
+      throw BackupError(error)
+    }
   }
 }
 

@@ -24,7 +24,7 @@ struct BackupWriter {
     self.path = path
     self.seconds = seconds
     let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
-    descriptor = open(path, flags, 0o600)
+    descriptor = FileCalls.openFile(path, flags)
     guard descriptor >= 0 else { throw BackupError(FileError("create", path)) }
   }
 
@@ -59,8 +59,9 @@ struct BackupWriter {
       try BackupWriter.write(piece[..<count], to: descriptor, path)
       done += count
       self.bytes += count
-      // No synchronization of a commit has to wait for many bytes of the backup. An error comes again at the end.
-      fdatasync(descriptor)
+      // No synchronization of a commit has to wait for many bytes of the backup. The system reports an
+      // error once, so it must not be ignored here.
+      try synchronize(dataOnly: true)
       try afterPiece(done)
     }
     try end(name, size: size, hash.finalize())
@@ -73,7 +74,13 @@ struct BackupWriter {
     try write(contents)
     try write(zeros(TarHeader(name: "", size: contents.count, seconds: 0).padding))
     try write(zeros(2 * TarHeader.blockBytes))
-    guard fsync(descriptor) == 0 else { throw BackupError(FileError("synchronise", path)) }
+    try synchronize()
+  }
+
+  private func synchronize(dataOnly: Bool = false) throws(BackupError) {
+    guard FileCalls.synchronize(descriptor, dataOnly: dataOnly, path) == 0 else {
+      throw BackupError(FileError("synchronise", path))
+    }
   }
 
   /// Closes the file.

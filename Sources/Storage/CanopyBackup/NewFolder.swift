@@ -35,7 +35,9 @@ public struct NewFolder: Sendable {
   /// - Throws: `BackupError`.
   public func replace(by folder: String) throws(BackupError) {
     if access(path, F_OK) == 0 { rmdir(path) }
-    guard rename(folder, path) == 0 else { throw BackupError(FileError("create", path)) }
+    guard FileCalls.renameFile(folder, to: path) == 0 else {
+      throw BackupError(FileError("create", path))
+    }
     try BackupMaker.synchronizeFolder(of: path)
   }
 }

@@ -32,6 +32,21 @@ extension Opening {
     }
   }
 
+  /// Whether the first start was interrupted while the file became one with a write-ahead log. Only then it has a rollback
+  /// journal, without which it cannot be read.
+  var hasFirstJournal: Bool {
+    !hasTrace && FileManager.default.fileExists(atPath: path + "-journal")
+  }
+
+  /// Whether the first start of a server was interrupted before it had made all tables, and nothing is stored.
+  func isUnstarted(_ db: Database) throws -> Bool {
+    guard !hasTrace else { return false }
+    return try ["commits", "leaves", "accounts"].allSatisfy { table in
+      guard try db.tableExists(table) else { return true }
+      return try Int.fetchOne(db, sql: "SELECT 1 FROM \(table) LIMIT 1") == nil
+    }
+  }
+
   /// Refuses a database without tables in a folder that has been used.
   ///
   /// The first start writes the tables to the write-ahead log, and until the log is copied, the database file has only its

@@ -25,6 +25,8 @@ struct Opening {
     do {
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
+      // The file has a log already, so a loss of power has undone the removal of the journal.
+      if scan != nil, hasFirstJournal { unlink(path + "-journal") }
       let damagedHead = try replaceDamagedHead(scan)
       var losses: [String] = []
       do {
@@ -55,20 +57,21 @@ struct Opening {
 
   /// Opens the database for reading only; nil if an older version of Canopy wrote it.
   ///
-  /// - Throws: `StoreError`, also for a database without tables, which must not be taken for an older one.
+  /// - Throws: `StoreError`. An interrupted first start is no damage and no older version: it is `unstarted`.
   func openForReading() throws(StoreError) -> (DatabasePool, losses: [String])? {
     do {
       let scan = try LogScan.scan(database: path)
-      try refuseDamagedHead(try DatabaseHead(path), scan)
+      let head = try DatabaseHead(path)
+      try refuseDamagedHead(head, scan)
+      guard head.isSound, !hasFirstJournal else { throw StoreError.unstarted(in: folder) }
       let pool = try readingPool(hasLog: scan != nil)
       do {
         let version = try checkProgram(pool)
-        guard version != .empty else {
-          throw StoreError.damaged(
-            "\(path) is an empty database: name the folder of a server, or restore a backup")
-        }
-        let losses = try pool.read { db in
-          try version == .current && Opening.isSealed(db) ? self.losses(db, scan) : nil
+        try refuseEmpty(pool)
+        let losses = try pool.read { db -> [String]? in
+          if try version == .current && Opening.isSealed(db) { return try self.losses(db, scan) }
+          if try isUnstarted(db) { throw StoreError.unstarted(in: folder) }
+          return nil
         }
         if let losses { return (pool, losses) }
       } catch {
@@ -187,12 +190,14 @@ struct Opening {
   private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
     // With relaxed durability, a power failure may lose the last commits.
     if let tail, tail.isRelaxed, !tail.isOfThisBoot { return [] }
+    // A first start that was interrupted has acknowledged nothing, so a torn end of its log is no loss.
+    let logLosses = try tail == nil && isUnstarted(db) ? [] : logLosses(scan)
     guard try Opening.isSealed(db) else {
       return tail.map {
         [
           "\(path) does not contain the \($0.tail.sequence) commits that were stored: \(StoreError.waysOut)"
         ]
-      } ?? logLosses(scan)
+      } ?? logLosses
     }
     try SequenceRange.check(db)
     let last = try CommitRow.last(db)
@@ -204,7 +209,7 @@ struct Opening {
         "\(stored - last.sequence) commits that were stored are missing, from number "
           + "\(last.sequence + 1) to \(stored): \(StoreError.waysOut)")
     }
-    guard let tail = tail?.tail else { return losses.isEmpty ? logLosses(scan) : losses }
+    guard let tail = tail?.tail else { return losses.isEmpty ? logLosses : losses }
     if losses.isEmpty, tail.sequence >= meta[.base],
       try CommitRow.chain(db, after: tail.sequence) != tail.checksum
     {
@@ -318,7 +323,7 @@ struct Opening {
   /// - Throws: `StoreError.inaccessible` if there is no room for the copy. Then nothing is changed.
   private func keepOldVersion(_ pool: DatabasePool) throws {
     let kept = folder + "/" + Opening.oldVersionName
-    guard access(kept, F_OK) != 0 else { return }
+    guard access(kept, F_OK) != 0, try !pool.read({ try isUnstarted($0) }) else { return }
     let work = folder + "/.old-version"
     try? FileManager.default.removeItem(atPath: work)
     defer { try? FileManager.default.removeItem(atPath: work) }

@@ -17,12 +17,14 @@ public enum StoreError: Error, Equatable, Sendable {
   case wrongTime(String)
   /// A database cannot be restored to the requested commit.
   case unreachable(String)
+  /// A folder has no data yet. Its first start was interrupted, or has not begun.
+  case unstarted(String)
 
   /// One sentence that says what is wrong and what to do.
   public var sentence: String {
     switch self {
     case .inUse(let text), .inaccessible(let text), .newerSchema(let text), .damaged(let text),
-      .wrongTime(let text), .unreachable(let text):
+      .wrongTime(let text), .unreachable(let text), .unstarted(let text):
       text
     }
   }
@@ -46,6 +48,13 @@ public enum StoreError: Error, Equatable, Sendable {
         "\(path) cannot be opened: \(error.message ?? "no details"); check the folder's owner, its "
           + "permissions and the space on the disk")
     }
+  }
+
+  /// Returns the error for reading a folder in which no server has completed its first start.
+  public static func unstarted(in folder: String) -> StoreError {
+    .unstarted(
+      "\(folder) has no data yet, because its first start was interrupted or has not begun: start the server on it, "
+        + "which completes the folder, or name another folder")
   }
 
   /// Returns the error for a file or a folder that the system does not open.

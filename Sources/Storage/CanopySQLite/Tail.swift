@@ -1,4 +1,5 @@
 internal import CanopyRows
+internal import CanopySystem
 internal import Foundation
 internal import Synchronization
 
@@ -101,7 +102,7 @@ final class TailFile: Sendable {
   ///
   /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.
   func open() throws(StoreError) {
-    let opened = Foundation.open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    let opened = FileCalls.openFile(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW)
     guard opened >= 0 else { throw .unopenable(path, errno) }
     let before = descriptor.withLock { descriptor in
       defer { descriptor = opened }
@@ -116,8 +117,10 @@ final class TailFile: Sendable {
   /// - Throws: `StoreError.inaccessible`.
   func synchronize() throws(StoreError) {
     guard let descriptor = descriptor.withLock({ $0 }) else { return }
-    guard fsync(descriptor) == 0 else { throw .unopenable(path, errno) }
-    FolderLock.synchronize(folder)
+    guard FileCalls.synchronize(descriptor, path) == 0 else { throw .unopenable(path, errno) }
+    do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
+      throw .unopenable(folder, error.code)
+    }
   }
 
   /// Writes the file with one system call, if it is open. A failure leaves an older version, which is correct too.
@@ -140,7 +143,7 @@ final class TailFile: Sendable {
       bytes.storeBytes(of: checksum.littleEndian, toByteOffset: TailFile.bytes - 8, as: UInt64.self)
       descriptor.withLock { descriptor in
         guard let descriptor else { return }
-        _ = pwrite(descriptor, bytes.baseAddress, TailFile.bytes, 0)
+        _ = FileCalls.writeBytes(UnsafeRawBufferPointer(bytes), to: descriptor, at: 0, path)
       }
     }
   }
@@ -148,7 +151,7 @@ final class TailFile: Sendable {
   /// Synchronizes the file and closes it.
   func close() {
     guard let descriptor = descriptor.withLock({ $0.take() }) else { return }
-    fsync(descriptor)
+    _ = FileCalls.synchronize(descriptor, path)
     Foundation.close(descriptor)
   }
 }

@@ -54,7 +54,6 @@ static int Begin(FaultyDisk *disk, int operation, const char *name) {
     if (disk->operations >> i & 1) number += disk->counts[i];
   }
   disk->counts[IndexOf(operation)]++;
-  if (operation != FaultyDiskRead && operation != FaultyDiskLock) NoteTail(disk);
   if (!disk->fault || !(disk->operations & operation) || number < disk->number) return 0;
   if (number > disk->number && !disk->lasts) return 0;
   if (disk->faults++ == 0) {
@@ -345,7 +344,6 @@ void FaultyDiskFree(FaultyDisk *disk) {
     free(file->path);
     free(file);
   }
-  free(disk->tails);
   free(disk->folder);
   pthread_mutex_destroy(&disk->mutex);
   free(disk);
@@ -390,7 +388,6 @@ const char *FaultyDiskFirstFault(FaultyDisk *disk) { return disk->firstFault; }
 
 void FaultyDiskEnd(FaultyDisk *disk) {
   pthread_mutex_lock(&disk->mutex);
-  if (!disk->hasEnded) NoteTail(disk);
   disk->hasEnded = true;
   pthread_mutex_unlock(&disk->mutex);
 }

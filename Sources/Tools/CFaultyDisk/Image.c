@@ -35,21 +35,10 @@ static bool WriteFileImage(
   return isWritten;
 }
 
-static bool WriteTail(FaultyDisk *disk, const char *folder, int state, uint64_t *random) {
-  if (disk->tailCount == 0) return true;
-  size_t kept = disk->tailCount;
-  // The last version proves the most, so it is left in half of the cases.
-  if (state != FaultyDiskAllKept && NextRandom(random) & 1)
-    kept = (size_t)(NextRandom(random) % disk->tailCount) + 1;
-  const TailVersion *version = &disk->tails[kept - 1];
-  return WriteFile(folder, "canopy.tail", version->bytes, version->size);
-}
-
 bool FaultyDiskWriteImage(FaultyDisk *disk, const char *folder, int state, uint64_t seed) {
   pthread_mutex_lock(&disk->mutex);
-  if (!disk->hasEnded) NoteTail(disk);
   uint64_t random = seed;
-  bool isWritten = WriteTail(disk, folder, state, &random);
+  bool isWritten = true;
   size_t prefix = strlen(disk->folder) + 1;
   for (FileState *file = disk->files; isWritten && file; file = file->next) {
     // Files of other folders below, such as those of a backup, are not part of the image.

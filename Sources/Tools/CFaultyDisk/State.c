@@ -159,28 +159,3 @@ bool DropChanges(FileState *file, uint64_t *random) {
   ForgetChanges(file);
   return isStored;
 }
-
-void NoteTail(FaultyDisk *disk) {
-  char path[1024];
-  snprintf(path, sizeof path, "%s/canopy.tail", disk->folder);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;
-  TailVersion version = {.size = 0};
-  version.size = pread(file, version.bytes, sizeof version.bytes, 0);
-  close(file);
-  // The store synchronizes the file with its first content.
-  if (version.size <= 0) return;
-  if (disk->tailCount > 0) {
-    const TailVersion *last = &disk->tails[disk->tailCount - 1];
-    if (last->size == version.size && memcmp(last->bytes, version.bytes, (size_t)version.size) == 0)
-      return;
-  }
-  if (disk->tailCount == disk->tailCapacity) {
-    size_t capacity = disk->tailCapacity ? 2 * disk->tailCapacity : 64;
-    TailVersion *tails = realloc(disk->tails, capacity * sizeof(TailVersion));
-    if (!tails) return;
-    disk->tails = tails;
-    disk->tailCapacity = capacity;
-  }
-  disk->tails[disk->tailCount++] = version;
-}

@@ -38,12 +38,6 @@ typedef struct FileState {
   uint64_t failures;
 } FileState;
 
-/// An earlier content of the file that is written without SQLite.
-typedef struct {
-  unsigned char bytes[80];
-  int64_t size;
-} TailVersion;
-
 struct FaultyDisk {
   struct FaultyDisk *next;
   pthread_mutex_t mutex;
@@ -58,9 +52,6 @@ struct FaultyDisk {
   uint64_t random;
   int64_t faults;
   char firstFault[96];
-  TailVersion *tails;
-  size_t tailCount;
-  size_t tailCapacity;
 };
 
 /// Returns the next random number (SplitMix64).
@@ -86,8 +77,5 @@ bool ApplyChanges(const FileState *file, Contents *contents, uint64_t *random);
 
 /// Forgets all changes.
 void ForgetChanges(FileState *file);
-
-/// Notes the present content of the file that is written without SQLite. Call with the lock.
-void NoteTail(FaultyDisk *disk);
 
 #endif

@@ -88,7 +88,8 @@ struct Sample: CustomTestStringConvertible, Sendable {
       "CREDENTIALS {\"email\":…,\"password\":…}",
       ["{\"email\":\"ada@example.org\",\"password\":\"engine of 1843\"}"]),
     Sample("DELETEACCOUNT [options]", optional: ["{\"posts\":true}"]),
-    Sample("EXPORT [options]", optional: ["{\"after\":\"posts:\(id)\",\"limit\":1000}"]),
+    Sample(
+      "EXPORT [user] [options]", optional: ["@ada", "{\"after\":\"posts:\(id)\",\"limit\":1000}"]),
     Sample("IDTOKEN"),
     Sample("FORGOT email", ["ada@example.org"]),
     Sample("RESET code [new]", ["0123456789"], optional: ["\"engine of 1843\""]),

@@ -8,7 +8,7 @@ from console_page import Console
 from load import NotMeasured, OtherLoad
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
-VIEWS = ("data", "rules", "people", "watch", "clients")
+VIEWS = ("data", "rules", "people", "watch", "clients", "backups")
 SECONDS_OF_CHANGES = 3
 CHANGES_PER_SECOND = 1_000
 FRAME_MILLISECONDS = 50
@@ -53,6 +53,8 @@ def show(stage, view):
     elif view == "watch":
         browser.until("a chart", lambda: "L" in browser.script(
             "return document.querySelector('.chart path.series-0')?.getAttribute('d') ?? ''"))
+    elif view == "backups":
+        browser.find(".hint", "backup")
     else:
         browser.click("tbody .link")
         browser.find("main h2")

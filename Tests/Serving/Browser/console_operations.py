@@ -1,5 +1,7 @@
 """The views Rules, People, Watch and Clients of the console, and its return after a server was killed."""
 
+import json
+import os
 import re
 import urllib.error
 import urllib.request
@@ -133,6 +135,120 @@ def check_a_person_is_found_disabled_enabled_and_signed_out(stage):
     console.message("OldChalk is signed out everywhere")
     browser.find("h3", "Sessions (0)")
     browser.until("the end of the login", lambda: visitor.ask("WHOAMI") is None)
+
+
+def check_a_person_gets_a_code_for_a_new_password(stage):
+    console = Console(stage, "people")
+    browser = stage.first
+    visitor = sign_up(stage, "forgetful")
+    choose_person(console, "forgetful")
+    console.press("Reset code")
+    browser.find("dialog", "once and within an hour")
+    console.press("Cancel", "dialog")
+    console.is_gone("dialog")
+    assert not console.shows(".facts dt", "Code")
+    console.press("Reset code")
+    console.confirm("Make it")
+    code = browser.until("the code", lambda: dict(zip(browser.texts(".facts dt"), browser.texts(".facts dd"))).get("Code"))
+    visitor.ask("RESET", code, "another words of forgetful")
+    browser.until("the end of the login", lambda: visitor.ask("WHOAMI") is None)
+    visitor.ask("LOGIN", "forgetful@example.org", "another words of forgetful")
+    # A disabled account gets none: its user cannot sign in.
+    console.press("Disable")
+    console.confirm("Disable")
+    console.message("forgetful is disabled")
+    browser.find("main button:disabled", "Reset code")
+    console.ask("DELETEUSER", "@forgetful", {"posts": True})
+
+
+def check_a_person_is_exported_and_deleted_with_and_without_posts(stage):
+    console = Console(stage, "people")
+    browser = stage.first
+    for name, posts in (("leaving", False), ("vanishing", True)):
+        visitor = sign_up(stage, name)
+        post = visitor.ask("POST", f"By {name}", "Words.")["id"]
+        choose_person(console, name)
+        uid = console.ask("USER", "@" + name)["uid"]
+        file = os.path.join(stage.options.folder, f"user-{uid}.json")
+        browser.command("Browser.setDownloadBehavior", behavior="allow", downloadPath=os.path.dirname(file))
+        console.press("Export")
+        console.message(f"Exported the data of {name}")
+        browser.until("the file", lambda: os.path.exists(file))
+        with open(file, encoding="utf-8") as opened:
+            pages = [json.loads(line) for line in opened]
+        os.remove(file)
+        assert pages[0]["account"]["username"] == name
+        assert [it["id"] for page in pages for it in page["posts"]] == [post]
+        console.press("Delete with posts" if posts else "Delete the account")
+        browser.find("dialog", f"Delete {name}{' with all posts' if posts else ''}?")
+        console.press("Cancel", "dialog")
+        console.is_gone("dialog")
+        assert console.ask("USER", "@" + name)["username"] == name
+        console.press("Delete with posts" if posts else "Delete the account")
+        console.confirm("Delete")
+        console.message(f"{name} is deleted")
+        browser.find(".columns .hint", "It does not exist any longer")
+        browser.until("the end of the row", lambda: name not in browser.texts("tbody th"))
+        browser.until("the end of the login", lambda: visitor.ask("WHOAMI") is None)
+        kept = lambda: console.ask("GET", f"/posts/{post}") is not None
+        browser.until("the end of the post", lambda: not kept()) if posts else None
+        assert kept() != posts
+        if not posts:
+            console.ask("REMOVE", f"/posts/{post}")
+
+
+def sign_up(stage, name):
+    visitor = stage.server.connect()
+    visitor.ask("SIGNUP", f"{name}@example.org", f"some words of {name}", name)
+    return visitor
+
+
+def choose_person(console, name):
+    console.browser.fill("main input[type=search]", name)
+    console.browser.until("one row", lambda: console.browser.texts("tbody th") == [name])
+    console.press(name, "tbody")
+    console.browser.find("h2", name)
+
+
+def check_a_backup_is_made_and_listed(stage):
+    console = Console(stage, "backups")
+    browser = stage.first
+    before = console.ask("BACKUPS")["backups"]
+    browser.find(".hint", f"{len(before)} backup")
+    console.press("Back up now")
+    console.message("is complete")
+    after = console.ask("BACKUPS")["backups"]
+    assert len(after) == len(before) + 1
+    browser.until("its row", lambda: after[0]["file"] in browser.texts("tbody th"))
+    browser.find(".hint", f"{len(after)} backup")
+    # A backup that fails is an error of this page, too.
+    folder = os.path.join(stage.server.data, "backups")
+    os.rename(folder, folder + ".away")
+    try:
+        with open(folder, "w", encoding="utf-8"):
+            pass
+        console.press("Back up now")
+        console.message("is not a folder")
+    finally:
+        os.remove(folder)
+        os.rename(folder + ".away", folder)
+    browser.find(".hint", "The last backup failed")
+
+
+def check_the_level_of_the_log_is_changed(stage):
+    console = Console(stage, "watch")
+    browser = stage.first
+    label = "//label[span='The server logs from']/select"
+    level = browser.until("the list", lambda: browser.script(
+        "return document.evaluate(arguments[0], document, null, 9, null).singleNodeValue", label))
+    browser.until("the present level", lambda: level.get_attribute("value") == console.ask("LOGLEVEL")["level"])
+    before = console.ask("LOGLEVEL")["level"]
+    for name in ("debug", before):
+        browser.script("""
+            arguments[0].value = arguments[1];
+            arguments[0].dispatchEvent(new Event("change", { bubbles: true }));""", level, name)
+        console.message(f"The server logs from {name} on")
+        assert console.ask("LOGLEVEL")["level"] == name
 
 
 def check_all_people_are_listed_in_pages(stage):

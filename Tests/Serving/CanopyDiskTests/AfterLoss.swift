@@ -1,14 +1,20 @@
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
+import CanopyRules
+import CanopySession
 import CanopySQLite
 import CanopySocial
 import CanopyTesting
 import CanopyTree
+import Foundation
 
 /// The checks of a folder after a loss of power or a stop: `canopy verify`, a start, and each write of the ledger.
 struct AfterLoss {
   let ledger: Ledger
   var findings: Findings
+  /// Whether the run has replaced rules and made backups in the folder.
+  var hasFiles = false
 
   /// Checks a folder.
   ///
@@ -23,6 +29,7 @@ struct AfterLoss {
       do {
         try await change(server)
         try await check(server)
+        if hasFiles { checkFiles(in: folder) }
       } catch {
         findings.torn.append("reading after the start: \(error)")
       }
@@ -69,6 +76,25 @@ struct AfterLoss {
     checkTexts("value", ledger.values, values.members.map(\.name))
     try checkCounts(root)
     try await checkAccounts(server)
+  }
+
+  /// Checks the rules in force and the backups.
+  private mutating func checkFiles(in folder: TemporaryFolder) {
+    let file = FileManager.default.contents(atPath: folder.file(RulesKeeper.fileName))
+    let rules = file.map { String(decoding: $0, as: UTF8.self) } ?? BuiltInRules.text
+    if !ledger.rules.isEmpty, !ledger.rules.contains(rules) {
+      findings.lost.append("the rules: \(rules.prefix(80))")
+    }
+    let place = folder.file("backups")
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: place)) ?? []
+    for name in names where name.hasSuffix(".tar") {
+      do { try BackupFile("\(place)/\(name)").unpack(to: nil) } catch {
+        findings.torn.append("the backup \(name): \(error)")
+      }
+    }
+    for name in ledger.backups where !names.contains(name) {
+      findings.lost.append("the backup \(name)")
+    }
   }
 
   /// Checks writes that have a text of their own.

@@ -2,25 +2,37 @@ import CFaultyDisk
 import CanopyTesting
 import Testing
 
-/// A disk below a folder: see `CFaultyDisk.h`.
+/// A disk below a folder: see `CFaultyDisk.h` for the files of SQLite, and `OwnFiles` for the others.
 ///
 /// `@unchecked Sendable`: the functions of the pointer lock what they use, and only `deinit` frees it.
 final class Disk: @unchecked Sendable {
   private let disk: OpaquePointer
+  /// The files that are written without SQLite.
+  let ownFiles: OwnFiles
 
   /// Precondition of the end: SQLite has closed the files in the folder.
   init(_ folder: TemporaryFolder) throws {
     guard let disk = FaultyDiskCreate(folder.path) else { throw Unusable() }
     self.disk = disk
+    let address = Int(bitPattern: disk)
+    // `deinit` ends the use of the functions before it frees the disk.
+    ownFiles = OwnFiles(
+      folder.path, hasEnded: { FaultyDiskHasEnded(OpaquePointer(bitPattern: address)) },
+      endPower: { FaultyDiskEnd(OpaquePointer(bitPattern: address)) })
+    ownFiles.begin()
   }
 
-  deinit { FaultyDiskFree(disk) }
+  deinit {
+    ownFiles.end()
+    FaultyDiskFree(disk)
+  }
 
   /// The system gives no memory for a disk, or does not write its image.
   struct Unusable: Error {}
 
   /// Plans a fault of the operation with a number, counted from 0 among those that the fault concerns.
   func plan(_ fault: DiskFault, at number: Int, seed: UInt64) {
+    guard fault.calls.isEmpty else { return ownFiles.plan(fault, at: number, seed: seed) }
     FaultyDiskPlan(
       disk, fault.code, fault.operations.rawValue, Int64(number), fault.lasts, seed)
   }
@@ -31,7 +43,10 @@ final class Disk: @unchecked Sendable {
   }
 
   /// Ends the planned faults.
-  func heal() { FaultyDiskHeal(disk) }
+  func heal() {
+    FaultyDiskHeal(disk)
+    ownFiles.heal()
+  }
 
   /// Fails the power.
   func end() { FaultyDiskEnd(disk) }
@@ -39,21 +54,26 @@ final class Disk: @unchecked Sendable {
   /// Whether the power has failed.
   var hasEnded: Bool { FaultyDiskHasEnded(disk) }
 
-  /// Returns the number of operations so far.
-  func count(_ operations: DiskOperations) -> Int {
-    Int(FaultyDiskCount(disk, operations.rawValue))
+  /// Returns the number of operations so far that a fault concerns.
+  func count(_ fault: DiskFault) -> Int {
+    fault.calls.isEmpty
+      ? Int(FaultyDiskCount(disk, fault.operations.rawValue)) : ownFiles.count(fault.calls)
   }
 
   /// The number of operations that have failed as planned.
-  var faults: Int { Int(FaultyDiskFaults(disk)) }
+  var faults: Int { Int(FaultyDiskFaults(disk)) + ownFiles.faults }
 
   /// The operation and the file that failed first.
-  var firstFault: String { String(cString: FaultyDiskFirstFault(disk)) }
+  var firstFault: String {
+    let text = String(cString: FaultyDiskFirstFault(disk))
+    return text.isEmpty ? ownFiles.firstFault : text
+  }
 
   /// Returns a folder with the files that the disk has after a loss of power.
   func image(_ state: PowerLoss, seed: UInt64) throws -> TemporaryFolder {
     let folder = try TemporaryFolder()
     guard FaultyDiskWriteImage(disk, folder.path, state.rawValue, seed) else { throw Unusable() }
+    try ownFiles.writeImage(to: folder.path, state, seed: seed)
     return folder
   }
 }
@@ -93,6 +113,13 @@ enum DiskFault: String, CaseIterable, CustomTestStringConvertible {
   case syncDroppedAtStop
   case syncReverted
   case powerLoss
+  // Faults of the files that are written without SQLite.
+  case fileError
+  case lastingFileError
+  case fileFull
+  case fileShortWrite
+  case fileSyncDropped
+  case filePowerLoss
 
   var testDescription: String { rawValue }
 
@@ -105,13 +132,29 @@ enum DiskFault: String, CaseIterable, CustomTestStringConvertible {
     case .shortRead: [.read]
     case .syncDropped, .lastingSyncDropped, .syncDroppedAtStop, .syncReverted: [.sync]
     case .powerLoss: .changes
+    case .fileError, .lastingFileError, .fileFull, .fileShortWrite, .fileSyncDropped,
+      .filePowerLoss:
+      []
+    }
+  }
+
+  /// The calls on files that are written without SQLite which fail in this way; none for a fault of SQLite's files.
+  var calls: Set<OwnFiles.Kind> {
+    switch self {
+    case .fileError, .lastingFileError, .filePowerLoss: [.open, .write, .sync, .rename, .remove]
+    case .fileFull: [.open, .write, .rename]
+    case .fileShortWrite: [.write]
+    case .fileSyncDropped: [.sync]
+    default: []
     }
   }
 
   var lasts: Bool {
     switch self {
-    case .lastingError, .full, .lastingSyncDropped, .syncDroppedAtStop: true
-    case .error, .shortWrite, .shortRead, .syncDropped, .syncReverted, .powerLoss: false
+    case .lastingError, .full, .lastingSyncDropped, .syncDroppedAtStop, .lastingFileError,
+      .fileFull:
+      true
+    default: false
     }
   }
 
@@ -125,6 +168,7 @@ enum DiskFault: String, CaseIterable, CustomTestStringConvertible {
       case .syncDropped, .lastingSyncDropped, .syncDroppedAtStop: FaultyDiskSyncDropped
       case .syncReverted: FaultyDiskSyncReverted
       case .powerLoss: FaultyDiskPowerLoss
+      default: 0
       }
     return Int32(code)
   }

@@ -1,5 +1,6 @@
 import CanopyEngine
 import CanopyTesting
+import Foundation
 
 @testable import CanopySQLite
 
@@ -22,6 +23,8 @@ struct DiskRun: Sendable {
   var ignoresSync = false
   /// Always ends with a loss of power in which all unsynchronized writes are lost.
   var losesAll = false
+  /// Whether the run without a fault also writes the files that faults of own files concern.
+  var countsFiles = false
 
   /// The result of a run.
   struct Outcome: Sendable {
@@ -42,6 +45,9 @@ struct DiskRun: Sendable {
     var random = SeededGenerator(seed: seed)
     let (folder, place) = (try TemporaryFolder(), try TemporaryFolder())
     let disk = try Disk(folder)
+    let keepsFiles = fault?.calls.isEmpty == false || countsFiles
+    let backups = keepsFiles ? folder.file("backups") : place.path
+    try FileManager.default.createDirectory(atPath: backups, withIntermediateDirectories: true)
     let clock = ManualClock()
     if let fault { disk.plan(fault, at: number, seed: random.next()) }
     if ignoresSync { disk.ignoreSync() }
@@ -65,8 +71,8 @@ struct DiskRun: Sendable {
       do {
         try await server.serve { port in
           var work = Workload(
-            server, port, disk, backups: place.path, endsAtRefusal: stopsAtFault,
-            ledger: load.ledger, number: load.number)
+            server, port, disk, backups: backups, endsAtRefusal: stopsAtFault,
+            keepsFiles: keepsFiles, ledger: load.ledger, number: load.number)
           try await work.run()
           load = (work.ledger, work.number)
           findings.add(work.findings)
@@ -86,12 +92,12 @@ struct DiskRun: Sendable {
     disk.end()
     let image = try disk.image(state(&random), seed: random.next())
     try damage(image)
-    var checks = AfterLoss(ledger: ledger, findings: findings)
+    var checks = AfterLoss(ledger: ledger, findings: findings, hasFiles: keepsFiles)
     try await checks.check(image, clock: clock, change)
     return Outcome(
       findings: checks.findings, faults: disk.faults, firstFault: disk.firstFault,
       acknowledged: ledger.acknowledged,
-      counts: DiskFault.allCases.reduce(into: [:]) { $0[$1] = disk.count($1.operations) })
+      counts: DiskFault.allCases.reduce(into: [:]) { $0[$1] = disk.count($1) })
   }
 
   private func state(_ random: inout SeededGenerator) -> PowerLoss {

@@ -21,18 +21,14 @@ final class DiskServer: Sendable {
   let clock: ManualClock
   let log: LineLog
   private let operations: Operations
+  private let token: AdministratorToken
   private let running: Task<Void, Never>
-
-  /// The token of the administrator of all servers.
-  static let administratorToken = Result {
-    let folder = try TemporaryFolder()
-    return try AdministratorToken.loadOrCreate(in: folder.path)
-  }
 
   private init(
     _ store: SQLiteStore, _ engine: Engine, _ accounts: AccountService, _ operations: Operations,
-    _ clock: ManualClock, _ log: LineLog
+    _ token: AdministratorToken, _ clock: ManualClock, _ log: LineLog
   ) {
+    self.token = token
     self.store = store
     self.engine = engine
     self.accounts = accounts
@@ -91,7 +87,7 @@ final class DiskServer: Sendable {
     _ store: SQLiteStore, _ journal: any Journal, _ clock: ManualClock, _ random: SeededBytes,
     _ log: LineLog
   ) async throws -> DiskServer {
-    let rules = try RulesKeeper(folder: nil)
+    let rules = try RulesKeeper(folder: store.folder)
     var configuration = Engine.Configuration.forTests
     configuration.indexPlan = Layout.indexPlan
     configuration.indexPlan.formUnion(rules.indexPlan)
@@ -106,11 +102,12 @@ final class DiskServer: Sendable {
       settings: accountSettings,
       environment: AccountEnvironment(now: { clock.now }, random: { random($0) }))
     try await rules.begin(at: engine.snapshot.sequence, recordingIn: store)
+    let token = try AdministratorToken.loadOrCreate(in: store.folder)
     let operations = Operations(
-      engine: engine, accounts: accounts, administratorToken: try administratorToken.get(),
+      engine: engine, accounts: accounts, administratorToken: token,
       disconnectStore: store, rules: rules, limits: Limits(), version: "test",
       now: { clock.now }, logger: log.logger)
-    return DiskServer(store, engine, accounts, operations, clock, log)
+    return DiskServer(store, engine, accounts, operations, token, clock, log)
   }
 
   private func recover() async throws {
@@ -139,7 +136,9 @@ final class DiskServer: Sendable {
     }
     guard let port = await ports.first(where: { _ in true }) else { return try await serving.value }
     let result: Result<Void, any Error>
-    do { result = .success(try await body(Port(number: port))) } catch { result = .failure(error) }
+    do { result = .success(try await body(Port(number: port, token: token))) } catch {
+      result = .failure(error)
+    }
     // On-disconnect writes that fail are tried again until the engine stops.
     engine.stop()
     await group.triggerGracefulShutdown()
@@ -150,12 +149,13 @@ final class DiskServer: Sendable {
   /// The port of a server that listens.
   struct Port: Sendable {
     let number: Int
+    let token: AdministratorToken
 
     func connect() async throws -> LineSocketClient { try await LineSocketClient(port: number) }
 
     func connectAsAdministrator() async throws -> LineSocketClient {
       let client = try await connect()
-      try await client.value("AUTH \(try DiskServer.administratorToken.get().text)")
+      try await client.value("AUTH \(token.text)")
       return client
     }
   }

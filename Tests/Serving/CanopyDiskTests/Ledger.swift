@@ -35,6 +35,10 @@ struct Ledger: Sendable {
   /// Whether one more increment has an unknown outcome.
   var hasUnknownIncrement = false
   var accounts: [Account] = []
+  /// The texts of rules that may be in force; none if the rules were not replaced.
+  var rules: [String] = []
+  /// The names of the backups that are complete.
+  var backups: [String] = []
   /// The number of acknowledged writes.
   var acknowledged = 0
 }

@@ -1,6 +1,8 @@
 import CanopyEngine
+import CanopyRules
 import CanopyTesting
 import CanopyTree
+import Foundation
 
 /// The requests of clients to a server whose disk fails: each is sent again until it is carried out.
 struct Workload {
@@ -17,6 +19,8 @@ struct Workload {
   let place: String
   /// Whether the run ends with the first refusal, and the disk stays as it is.
   let endsAtRefusal: Bool
+  /// Whether the rules are replaced too, and each round makes a backup.
+  let keepsFiles: Bool
   var ledger: Ledger
   var findings = Findings()
   /// The number of the last try.
@@ -25,8 +29,10 @@ struct Workload {
 
   init(
     _ server: DiskServer, _ port: DiskServer.Port, _ disk: Disk, backups place: String,
-    endsAtRefusal: Bool = false, ledger: Ledger = Ledger(), number: Int = 0
+    endsAtRefusal: Bool = false, keepsFiles: Bool = false, ledger: Ledger = Ledger(),
+    number: Int = 0
   ) {
+    self.keepsFiles = keepsFiles
     self.endsAtRefusal = endsAtRefusal
     self.ledger = ledger
     self.number = number
@@ -51,7 +57,12 @@ struct Workload {
         try await increment(administrator)
         try await leave(round)
         if round == 2 { try await changePassword(bob) }
-        if round == 3 { try await backUp() }
+        if round == 3 || keepsFiles { try await backUp() }
+        if keepsFiles {
+          try await publish(
+            administrator, "{\"rules\":{\".read\":\"auth != null || \(round) > 9\"}}")
+          try await publish(administrator, nil)
+        }
       }
       try await increment(administrator)
     } catch is End {}
@@ -244,14 +255,39 @@ struct Workload {
     await client.disconnect()
   }
 
+  /// Replaces the rules; nil stands for the built-in ones.
+  private mutating func publish(_ client: LineSocketClient, _ text: String?) async throws {
+    let before = try await client.value("RULES")["text"]?.string ?? ""
+    try await untilMade("RULES") { load, _ in
+      if load.ledger.rules.isEmpty { load.ledger.rules = [before] }
+      let new = text ?? BuiltInRules.text
+      load.ledger.rules.append(new)
+      let line = "RULES " + (text.map { "\"\($0.replacing("\"", with: "\\\""))\"" } ?? "built-in")
+      guard case .success = try await load.request(client, line) else {
+        let now = try await client.value("RULES")["text"]?.string
+        if now != before { load.findings.torn.append("rules that were refused are in force") }
+        return false
+      }
+      load.ledger.rules = [new]
+      return true
+    }
+  }
+
   private mutating func backUp() async throws {
     try await untilMade("BACKUP") { load, number in
       let last = load.server.engine.snapshot.sequence
       do {
         let sequence = try load.server.backUp(to: load.place, number: number)
         if sequence < last { load.findings.lost.append("commits of a backup") }
+        load.ledger.backups.append("\(number).tar")
         return true
       } catch {
+        // A disk on which all calls fail does not let the file be removed.
+        if !load.disk.hasEnded, load.disk.faults == 1,
+          access("\(load.place)/\(number).tar", F_OK) == 0
+        {
+          load.findings.torn.append("a backup that has failed exists: \(error)")
+        }
         if !load.endsAtRefusal { load.disk.heal() }
         return false
       }

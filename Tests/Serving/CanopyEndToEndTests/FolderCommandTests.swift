@@ -173,6 +173,36 @@ import Testing
     #expect(text.contains("9007199254740993") && text.contains("-9223372036854775808"))
   }
 
+  @Test func `verify says that a first start was interrupted, and the next start completes it`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    let files = FileManager.default
+    for names in [["lock"], ["lock", "canopy.sqlite"], ["canopy.sqlite"]] {
+      try files.createDirectory(atPath: data, withIntermediateDirectories: false)
+      for name in names { try Data().write(to: URL(fileURLWithPath: "\(data)/\(name)")) }
+      for command in [["verify", "--data", data], ["export", "--data", data, "/"]] {
+        let ending = try await Command.run(command)
+        #expect(ending.isSentence && ending.errors.contains("its first start was interrupted"))
+        #expect(!ending.errors.contains("damage"), "\(ending.errors)")
+        #expect(try files.contentsOfDirectory(atPath: data).sorted() == names.sorted())
+      }
+      let server = try await ServerProcess(data: data)
+      #expect(try await server.terminate() == 0)
+      let verified = try await Command.run(["verify", "--data", data])
+      #expect(verified.status == 0 && verified.text.hasPrefix("ok: 0 commits"), "\(verified.text)")
+      // The loss of the file in a folder that was used is damage.
+      for name in try files.contentsOfDirectory(atPath: data) where name.hasPrefix("canopy.sqlite")
+      {
+        try files.removeItem(atPath: "\(data)/\(name)")
+      }
+      let lost = try await Command.run(["verify", "--data", data])
+      #expect(lost.isSentence && lost.errors.contains("the folder has been used"), "\(lost.errors)")
+      try files.removeItem(atPath: data)
+    }
+  }
+
   @Test(arguments: ["admin-token", "identity-keys"])
   func `verify reports a secret file with which a server does not start`(
     name: String

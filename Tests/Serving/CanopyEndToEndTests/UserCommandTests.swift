@@ -37,7 +37,7 @@ import Testing
     #expect(uid.utf8.count == 20)
     for arguments in [
       ["disable", "nobody@example.org"], ["disable", "@nobody"], ["delete", "nobody"],
-      ["reset-code", "nobody"], ["end-sessions", "nobody"],
+      ["reset-code", "nobody"], ["end-sessions", "nobody"], ["export", "nobody"],
     ] {
       let ending = try await Command.run(["user"] + arguments + ["--data", folder.path])
       #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
@@ -52,6 +52,10 @@ import Testing
     #expect(try await output("end-sessions", "@ada") == "")
     let code = try await output("reset-code", "ada@example.org")
     #expect(code.utf8.count == 43)
+    let export = try JSONValue(json: try await output("export", "@ada"))
+    #expect(export["account"]?["uid"]?.string == uid)
+    #expect(export["account"]?["username"]?.string == "ada" && export["after"] == .null)
+    #expect(export["posts"] == .array([]) && export["account"]?["sessions"] == .array([]))
     #expect(try await output("delete", "@eve").utf8.count == 20)
     #expect(try await output("list") == "\(uid)\tada@example.org\tada\tactive")
 

@@ -221,6 +221,33 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `the administrator exports the data of a user, as that user sees it`(_ depth: Depth)
+    async throws
+  {
+    try await withIdentity(depth) { server in
+      let (ada, bob) = (try await Person(server, "ada"), try await Person(server, "bob"))
+      _ = try await populate(ada, bob)
+      let own = try await ada.client.value("EXPORT")
+      let administrator = try await server.connectAsAdministrator()
+      let uid = try #require(own["account"]?["uid"]?.string)
+      for name in ["@ada", uid, TestServer.email("ada")] {
+        #expect(try await administrator.value("EXPORT \(quoted(name))") == own, "\(name)")
+      }
+      let first = try await administrator.value(#"EXPORT @ada {"limit":2}"#)
+      #expect(first == (try await ada.client.value(#"EXPORT {"limit":2}"#)))
+      let after = quoted(try #require(first["after"]?.string))
+      let second = try await administrator.value("EXPORT @ada {\"limit\":2,\"after\":\(after)}")
+      #expect(second == (try await ada.client.value("EXPORT {\"limit\":2,\"after\":\(after)}")))
+      try await administrator.expect("EXPORT @nobody", failsWith: "NOT_FOUND")
+      try await administrator.expect(#"EXPORT @ada {"after":"x"}"#, failsWith: "BAD_REQUEST")
+      for name in ["@ada", "@bob"] {
+        try await bob.client.expect("EXPORT \(name)", failsWith: "PERMISSION_DENIED")
+        try await server.connect().expect("EXPORT \(name)", failsWith: "PERMISSION_DENIED")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `EXPORT waits for its turn, and has the posts at its turn`(_ depth: Depth) async throws {
     try await withIdentity(depth) { server async throws in
       let ada = try await Person(server, "ada")

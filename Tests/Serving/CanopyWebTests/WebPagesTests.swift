@@ -75,12 +75,12 @@ struct WebPagesTests {
     }
   }
 
-  @Test func `the pages stay small: 3,000 lines that are not blank, and 300 lines in a file`() {
+  @Test func `the pages stay small: 3,100 lines that are not blank, and 300 lines in a file`() {
     let files = WebPages.all.filter { !$0.path.hasSuffix(".png") }.map {
       $0.text.split(separator: "\n", omittingEmptySubsequences: false)
     }
     let lines = files.map { $0.count { !$0.allSatisfy(\.isWhitespace) } }
-    #expect(lines.reduce(0, +) <= 3_000, "\(lines)")
+    #expect(lines.reduce(0, +) <= 3_100, "\(lines)")
     #expect(files.allSatisfy { $0.count <= 301 }, "\(files.map(\.count))")
   }
 }

@@ -89,10 +89,7 @@ void FaultyDiskEnd(FaultyDisk *disk);
 /// Returns whether the power has failed.
 bool FaultyDiskHasEnded(FaultyDisk *disk);
 
-/// Writes the files that the disk has after a loss of power into another folder. Returns false if that fails.
-///
-/// The store writes `canopy.tail` without SQLite, and synchronizes only its first content. The other folder receives
-/// one of its contents; the last one if all writes are kept.
+/// Writes the files of SQLite that the disk has after a loss of power into another folder. Returns false if that fails.
 bool FaultyDiskWriteImage(FaultyDisk *disk, const char *folder, int state, uint64_t seed);
 
 #endif

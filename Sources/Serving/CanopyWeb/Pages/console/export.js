@@ -21,11 +21,29 @@ export async function download(line, path, report) {
   }
   const parts = done > 0 ? ["{", ...members.flatMap((member, index) => [index === 0 ? "\n" : ",\n", member]), "\n}\n"]
     : [encode(await line.read("GET", path, { export: true })), "\n"];
+  report(`Exported ${save(path.split("/").filter(Boolean).join("-") || "everything", parts)}.`);
+}
+
+/** Has the browser save everything that the server has about a user: the pages of EXPORT, one in a line.
+ * @param {Line} line @param {string} uid */
+export async function downloadPerson(line, uid) {
+  const parts = [];
+  let after;
+  do {
+    const page = await line.read("EXPORT", uid, { limit: 1_000, ...(after && { after }) });
+    parts.push(encode(page), "\n");
+    after = page.after;
+  } while (after);
+  save(`user-${uid}`, parts);
+}
+
+/** Has the browser save a file, and returns its name. @param {string} title @param {string[]} parts */
+function save(title, parts) {
   const href = URL.createObjectURL(new Blob(parts, { type: "application/json" }));
-  const name = `${path.split("/").filter(Boolean).join("-") || "everything"}.json`;
-  h("a", { href, download: name }).click();
+  const download = `${title}.json`;
+  h("a", { href, download }).click();
   setTimeout(() => URL.revokeObjectURL(href), 10_000);
-  report(`Exported ${name}.`);
+  return download;
 }
 
 /** Returns the members of successive children. They are read in halves if they are too large for a reply. */

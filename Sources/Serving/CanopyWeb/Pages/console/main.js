@@ -2,6 +2,7 @@
 import { sentence } from "/shared/basics.js";
 import { byId, clear, field, form, h, plain, select, submit } from "/shared/elements.js";
 import { Line } from "/shared/line.js";
+import { backupsView } from "./backups-view.js";
 import { clientsView } from "./clients-view.js";
 import { dataView } from "./data-view.js";
 import { say } from "./parts.js";
@@ -10,7 +11,9 @@ import { rulesView } from "./rules-view.js";
 import { watchView } from "./watch-view.js";
 
 const kept = { login: "canopy.console.login", namespace: "canopy.console.namespace" };
-const makers = { data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView };
+const makers = {
+  data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView, backups: backupsView,
+};
 const [main, nav, state, leave, holder] = ["main", "views", "state", "leave", "namespace"].map(byId);
 const inForm = /^#pass=([\w-]+)$/;
 /** The token of a link that is good for one use. The address bar and the history forget it at once. */

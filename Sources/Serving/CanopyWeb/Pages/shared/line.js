@@ -61,6 +61,9 @@ export class Line extends EventTarget {
 
   reopen() { this.close(); this.open(); }
 
+  /** Another connection with the same login, which is not open yet. */
+  another() { return new Line(this.#firstRequests); }
+
   /** Sends a request that changes nothing. It waits for a connection, and is repeated if that breaks. */
   read(/** @type {string} */ verb, ...parts) { return reply(this.#request, [verb, ...parts], true); }
 
