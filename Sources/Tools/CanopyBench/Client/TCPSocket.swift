@@ -1,3 +1,4 @@
+import CEpoll
 import Foundation
 
 /// A TCP connection to a port of this machine.
