@@ -4,7 +4,8 @@ import Histogram
 
 /// The load generator: connections with a fixed number of requests in flight each, driven by one thread.
 ///
-/// It is the same for every system; only the bytes differ. It is a closed loop: a reply makes it send the next request.
+/// It is the same for every system; only the bytes differ. `run(_:next:usage:)` is a closed loop: a reply makes it send the
+/// next request. `run(perSecond:seed:next:while:)` is an open loop, in which replies do not matter.
 final class LoadClient<D: Dialect> {
   private let dialect: D
   private let users: [User]
@@ -73,6 +74,57 @@ final class LoadClient<D: Dialect> {
         }
       }
       try times.advance(&sample, usage)
+    }
+    return sample
+  }
+
+  /// The most requests in flight of a user in an open loop.
+  private static var waitingMax: Int { 4_096 }
+
+  /// Loads the server at a fixed rate, and then waits for the last replies. The time of a request counts from the moment at
+  /// which it was due, so a server that stands still for a moment is late with all requests of that moment.
+  ///
+  /// - Parameters:
+  ///   - rate: the requests in a second, spread evenly over time and users.
+  ///   - goesOn: whether to send more; called again and again.
+  /// - Throws: `BenchFailure` if the server falls behind by more than `waitingMax` requests of a user.
+  func run(
+    perSecond rate: Double, seed: UInt64, next: (inout SplitMix64) -> D.Request,
+    while goesOn: () -> Bool
+  ) throws -> Sample {
+    var sample = Sample()
+    for (id, user) in users.enumerated() {
+      user.random = SplitMix64(seed: seed &* 1_000_003 &+ UInt64(id))
+      user.inFlight = Array(repeating: (nil, 0), count: Self.waitingMax)
+      user.oldest = 0
+    }
+    let start = monotonicNanoseconds()
+    func due(_ number: Int) -> Int64 { start + Int64(Double(number) / rate * 1e9) }
+    var (sent, received, isSending) = (0, 0, true)
+    while isSending || received < sent {
+      let now = monotonicNanoseconds()
+      if isSending, !goesOn() {
+        isSending = false
+        sample.seconds = Double(now - start) / 1e9
+      }
+      while isSending, due(sent) <= now {
+        let id = sent % users.count
+        guard users[id].waiting < Self.waitingMax else {
+          throw BenchFailure("the server does not keep up with \(Int(rate)) requests in a second")
+        }
+        try send(users[id], id, 1, next, at: due(sent))
+        sent += 1
+      }
+      try poller.wait(atMost: isSending ? due(sent) - monotonicNanoseconds() : nil) { id, hasRoom in
+        let user = users[id]
+        if hasRoom, user.wantsRoom { try flush(user, id) }
+        try user.channel.receive()
+        let now = monotonicNanoseconds()
+        while let reply = try user.channel.nextReply() {
+          take(reply, user, id, now, true, &sample)
+          received += 1
+        }
+      }
     }
     return sample
   }

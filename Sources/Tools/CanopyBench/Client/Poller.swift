@@ -43,14 +43,20 @@ final class Poller {
 
   /// Waits for the next events, and passes each to `body`.
   ///
+  /// - Parameter nanoseconds: the longest wait; nil for ten seconds.
   /// - Throws: errors of `body`, and a failure after ten seconds without an event: a missing reply is a wrong one.
-  func wait(_ body: (_ id: Int, _ hasRoom: Bool) throws -> Void) throws {
+  func wait(
+    atMost nanoseconds: Int64? = nil, _ body: (_ id: Int, _ hasRoom: Bool) throws -> Void
+  ) throws {
     var count: Int32
     repeat {
-      count = epoll_wait(descriptor, events.baseAddress, Int32(events.count), 10_000)
+      count = EpollWait(
+        descriptor, events.baseAddress, Int32(events.count), max(0, nanoseconds ?? 10_000_000_000))
     } while count < 0 && errno == EINTR
-    guard count >= 0 else { throw BenchFailure("epoll_wait: \(systemError())") }
-    guard count > 0 else { throw BenchFailure("no reply within ten seconds") }
+    guard count >= 0 else { throw BenchFailure("epoll_pwait2: \(systemError())") }
+    guard count > 0 || nanoseconds != nil else {
+      throw BenchFailure("no reply within ten seconds")
+    }
     for i in 0..<Int(count) {
       let event = events[i]
       try body(Int(event.data.u64), event.events & EPOLLOUT.rawValue != 0)

@@ -25,10 +25,13 @@ final class CanopyPeer: Peer {
 
   /// Starts a server on a data folder.
   ///
-  /// - Parameter postgres: a server to which the data of the folder are moved first. A node on it then takes the place
-  ///   of a server on the folder.
+  /// - Parameters:
+  ///   - postgres: a server to which the data of the folder are moved first. A node on it then takes the place of a server
+  ///     on the folder.
+  ///   - arguments: further options of `canopy serve`.
   init(
-    _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil
+    _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil,
+    arguments: [String] = []
   ) throws {
     self.data = data
     self.tokens = tokens
@@ -39,16 +42,20 @@ final class CanopyPeer: Peer {
       let outcome = try Server.run(["migrate", "--from", folder, "--to", postgres.url])
       guard outcome.status == 0 else { throw BenchFailure("canopy migrate: \(outcome.output)") }
     }
-    server = try CanopyPeer.start(postgres == nil ? folder : folder + "-node", postgres)
+    server = try CanopyPeer.start(
+      postgres == nil ? folder : folder + "-node", postgres, arguments)
     guard let port = server.httpPort else { throw BenchFailure("Canopy has no port for HTTP") }
     httpPort = port
   }
 
-  private static func start(_ folder: String, _ postgres: PostgresServer?) throws -> Server {
+  private static func start(
+    _ folder: String, _ postgres: PostgresServer?, _ arguments: [String] = []
+  ) throws -> Server {
     // As for the other systems, no checkpoint happens during a round.
-    let arguments = ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
+    let rare = ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
     return try Server(
-      folder: folder, arguments: arguments + (postgres.map { ["--postgres", $0.url] } ?? []),
+      folder: folder,
+      arguments: rare + arguments + (postgres.map { ["--postgres", $0.url] } ?? []),
       hasHTTP: true)
   }
 
@@ -80,8 +87,13 @@ final class CanopyPeer: Peer {
   }
 
   func run(_ round: Round) throws -> Sample {
+    try connectedClient().run(round, usage: usage.cpuSeconds)
+  }
+
+  /// Returns the load generator of the connections.
+  func connectedClient() throws -> LoadClient<LineDialect> {
     guard let client else { throw BenchFailure("Canopy is not connected") }
-    return try client.run(round, usage: usage.cpuSeconds)
+    return client
   }
 
   /// Connects as the administrator, who may read and write the whole tree.
