@@ -106,6 +106,7 @@ final class LoadClient<D: Dialect> {
       if isSending, !goesOn() {
         isSending = false
         sample.seconds = Double(now - start) / 1e9
+        if received == sent { break }
       }
       while isSending, due(sent) <= now {
         let id = sent % users.count
