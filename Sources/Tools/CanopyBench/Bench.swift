@@ -12,11 +12,8 @@ struct Bench: AsyncParsableCommand {
   private static var commands: [any ParsableCommand.Type] {
     var commands: [any ParsableCommand.Type] = [
       Compare.self, Steady.self, Growth.self, Contention.self, SlowReader.self, Crash.self,
-      Flip.self,
-      Flood.self,
-      FloodAttack.self, Fuzz.self, Generate.self, RulesCost.self, RequestCost.self, NodeCost.self,
-      ClientCore.self,
-      EchoServer.self,
+      Flip.self, Flood.self, FloodAttack.self, BackupLoad.self, Fuzz.self, Generate.self,
+      RulesCost.self, RequestCost.self, NodeCost.self, ClientCore.self, EchoServer.self,
       BareHTTPServer.self,
     ]
     #if HummingbirdBench

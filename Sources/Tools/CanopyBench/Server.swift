@@ -100,10 +100,12 @@ final class Server {
     }
   }
 
-  /// Runs another subcommand of `canopy`, and returns its output and exit code.
-  static func run(_ arguments: [String]) throws -> (output: String, status: Int32) {
+  /// Runs another subcommand of `canopy`, or another program, and returns its output and exit code.
+  static func run(
+    _ arguments: [String], program: URL = executable
+  ) throws -> (output: String, status: Int32) {
     let process = Process()
-    process.executableURL = executable
+    process.executableURL = program
     process.arguments = arguments
     let pipe = Pipe()
     process.standardOutput = pipe

@@ -26,20 +26,26 @@ extension LoadClient {
   /// - Parameters:
   ///   - next: returns the next request of a user.
   ///   - usage: returns the CPU seconds that the server has used.
+  ///   - goesOn: whether to send more; called again and again. The load ends earlier if not.
   /// - Throws: `BenchFailure` if the server is too slow for this rate.
   func run(
-    at rate: FixedRate, next: (inout SplitMix64) -> D.Request, usage: () throws -> Double
+    at rate: FixedRate, next: (inout SplitMix64) -> D.Request, usage: () throws -> Double,
+    while goesOn: () -> Bool = { true }
   ) throws -> Sample {
     var sample = Sample()
     sample.timeline = Timeline()
     prepare(rate.seed, depth: Self.inFlightMax)
-    let total = rate.count
+    var total = rate.count
     let mark = try UsageMark(usage)
     let start = monotonicNanoseconds()
     var sent = 0
     var answered = 0
     var lastReply = start
     while answered < total {
+      if sent < total, !goesOn() {
+        total = sent
+        if answered == total { break }
+      }
       let now = monotonicNanoseconds()
       let firstUser = sent % users.count
       var due = 0

@@ -60,10 +60,9 @@ final class Poller {
   func wait(
     nanoseconds: Int64, _ body: (_ id: Int, _ hasRoom: Bool) throws -> Void
   ) throws -> Int {
-    let (seconds, rest) = max(0, nanoseconds).quotientAndRemainder(dividingBy: 1_000_000_000)
-    var time = timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))
     // Milliseconds, as `epoll_wait` has them, are too coarse for requests that are sent at given times.
-    let count = epoll_pwait2(descriptor, events.baseAddress, Int32(events.count), &time, nil)
+    let count = EpollWait(
+      descriptor, events.baseAddress, Int32(events.count), max(0, nanoseconds))
     if count < 0, errno == EINTR { return 0 }
     guard count >= 0 else { throw BenchFailure("epoll_pwait2: \(systemError())") }
     for i in 0..<Int(count) {

@@ -166,7 +166,8 @@ extension GrowthRun {
     let place = folder + "/fan-out-\(listeners)"
     try folders.make(place, holding: data)
     let peer = try CanopyPeer(
-      data, folder: place, tokens: folders.tokens, connectionsMax: listeners + 1_000)
+      data, folder: place, tokens: folders.tokens,
+      arguments: ["--connections-max", "\(listeners + 1_000)"])
     let client = try FanOutClient(
       try FanOutDialect.values(peer.server, textBytes: 300), ports: [peer.server.port],
       listeners: listeners)

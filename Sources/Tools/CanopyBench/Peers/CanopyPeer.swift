@@ -25,11 +25,13 @@ final class CanopyPeer: Peer {
 
   /// Starts a server on a data folder.
   ///
-  /// - Parameter postgres: a server to which the data of the folder are moved first. A node on it then takes the place
-  ///   of a server on the folder.
+  /// - Parameters:
+  ///   - postgres: a server to which the data of the folder are moved first. A node on it then takes the place of a server
+  ///     on the folder.
+  ///   - arguments: further options of `canopy serve`.
   init(
     _ data: DataSet, folder: String, tokens: [String], movedTo postgres: PostgresServer? = nil,
-    checkpoints: Checkpoints = .later, connectionsMax: Int? = nil
+    checkpoints: Checkpoints = .later, arguments: [String] = []
   ) throws {
     self.data = data
     self.tokens = tokens
@@ -41,24 +43,23 @@ final class CanopyPeer: Peer {
       guard outcome.status == 0 else { throw BenchFailure("canopy migrate: \(outcome.output)") }
     }
     server = try CanopyPeer.start(
-      postgres == nil ? folder : folder + "-node", postgres, checkpoints,
-      connectionsMax.map { ["--connections-max", "\($0)"] } ?? [])
+      postgres == nil ? folder : folder + "-node", postgres, checkpoints, arguments)
     guard let port = server.httpPort else { throw BenchFailure("Canopy has no port for HTTP") }
     httpPort = port
   }
 
   private static func start(
     _ folder: String, _ postgres: PostgresServer?, _ checkpoints: Checkpoints,
-    _ others: [String] = []
+    _ arguments: [String] = []
   ) throws -> Server {
-    let arguments =
+    let pace =
       switch checkpoints {
       case .later: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
       case .byDefault: [] as [String]
       }
     return try Server(
       folder: folder,
-      arguments: arguments + others + (postgres.map { ["--postgres", $0.url] } ?? []),
+      arguments: pace + arguments + (postgres.map { ["--postgres", $0.url] } ?? []),
       hasHTTP: true)
   }
 
@@ -90,8 +91,13 @@ final class CanopyPeer: Peer {
   }
 
   func run(_ round: Round) throws -> Sample {
+    try connectedClient().run(round, usage: usage.cpuSeconds)
+  }
+
+  /// Returns the load generator of the connections.
+  func connectedClient() throws -> LoadClient<LineDialect> {
     guard let client else { throw BenchFailure("Canopy is not connected") }
-    return try client.run(round, usage: usage.cpuSeconds)
+    return client
   }
 
   /// Connects as the administrator, who may read and write the whole tree.
