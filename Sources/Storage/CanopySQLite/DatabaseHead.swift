@@ -9,6 +9,8 @@ struct DatabaseHead: Equatable {
   private static let text = Array("SQLite format 3\0".utf8)
   /// The least size of a page, and so of a database that is not empty.
   private static let bytesMin = 512
+  /// The size of a page of the databases of this program.
+  private static let pageBytes = 4_096
   /// The greatest size of a page.
   private static let bytesMax = 65_536
 
@@ -40,6 +42,9 @@ struct DatabaseHead: Equatable {
 
   /// Whether the file is missing or has no bytes.
   var isEmpty: Bool { (size ?? 0) == 0 }
+
+  /// Whether the file has no page after the first, so that all tables are in the write-ahead log.
+  var hasFirstPageOnly: Bool { (size ?? 0) <= DatabaseHead.pageBytes }
 
   /// Whether the file begins as a database does.
   var isSound: Bool {
