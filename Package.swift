@@ -268,6 +268,18 @@ let package = Package(
       ],
       path: "Sources/Tools/CanopyClientBench", swiftSettings: settings),
 
+    // A main program only without libFuzzer, which has its own: see Scripts/fuzz-coverage.
+    .executableTarget(
+      name: "CanopyFuzz",
+      dependencies: [
+        "CanopyTree", "CanopyRules", "CanopyWire", "CanopyRealtimeWire", "CanopyEngine",
+        "CanopyAccounts", "CanopyIdentity", "CanopyRows", "CanopySQLite", "CanopyBackup",
+        "CanopySession", "CanopyRealtime", "CanopyGateway", "CanopyClient", crypto, logging,
+        nioCore,
+        nioEmbedded, nioWebSocket,
+      ],
+      path: "Sources/Tools/CanopyFuzz", swiftSettings: settings),
+
     .executableTarget(
       name: "CanopySimulator",
       dependencies: [
@@ -408,6 +420,9 @@ let package = Package(
     .testTarget(
       name: "CanopySimulatorTests", dependencies: ["CanopyTesting"],
       path: "Tests/Tools/CanopySimulatorTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyFuzzTests", dependencies: ["CanopyFuzz", "CanopyTesting"],
+      path: "Tests/Tools/CanopyFuzzTests", exclude: ["Corpus"], swiftSettings: settings),
     .testTarget(
       name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree", "canopy"],
       path: "Tests/Tools/CanopyBenchTests", swiftSettings: settings),

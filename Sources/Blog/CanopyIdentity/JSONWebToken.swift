@@ -4,12 +4,12 @@ internal import CanopyTree
 /// A JSON Web Token in its compact form: header, payload and signature as base64url.
 ///
 /// The decoding is strict: padding, other characters and a payload that is not an object are refused.
-struct JSONWebToken {
+package struct JSONWebToken {
   /// The maximum size of a token, in bytes. Longer texts are refused without decoding them.
-  static let bytesMax = 16 * 1024
+  package static let bytesMax = 16 * 1024
 
   /// The algorithm in the header.
-  let algorithm: String
+  package let algorithm: String
   /// The key id in the header.
   let keyIdentifier: String?
   /// The claims: the members of the payload.
@@ -17,10 +17,10 @@ struct JSONWebToken {
   /// The signature; empty for an unsigned token.
   let signature: [UInt8]
   /// The signed bytes.
-  let signed: [UInt8]
+  package let signed: [UInt8]
 
   /// Creates a token from its text; nil if that is malformed. Does not verify the signature.
-  init?(_ text: String) {
+  package init?(_ text: String) {
     guard text.utf8.count <= Self.bytesMax else { return nil }
     let bytes = [UInt8](text.utf8)
     let parts = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

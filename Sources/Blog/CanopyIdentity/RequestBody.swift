@@ -92,11 +92,11 @@ struct RequestBody {
 }
 
 /// The members of a form (`application/x-www-form-urlencoded`).
-struct FormBody {
+package struct FormBody {
   private var members: [(name: [UInt8], value: [UInt8])] = []
 
   /// Reads a form. Never fails: a malformed escape stands for itself. O(bytes).
-  init(_ bytes: [UInt8]) {
+  package init(_ bytes: [UInt8]) {
     for part in bytes.split(separator: UInt8(ascii: "&")) {
       let pair = part.split(
         separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
@@ -106,7 +106,7 @@ struct FormBody {
   }
 
   /// Returns the first member with a name.
-  func text(_ name: String) -> String? {
+  package func text(_ name: String) -> String? {
     members.first { $0.name.elementsEqual(name.utf8) }
       .map { String(decoding: $0.value, as: UTF8.self) }
   }

@@ -3,11 +3,11 @@ internal import CanopyTree
 /// The text of fields, which is ASCII and compared by bytes.
 extension String {
   /// The most parts of a field that are read. A client may send thousands.
-  static let fieldPartsMax = 64
+  package static let fieldPartsMax = 64
 
   /// The first parts between separators, at most `fieldPartsMax`, without spaces at their ends, and with the letters A to Z
   /// in lower case.
-  func parts(separatedBy separator: UInt8) -> [String] {
+  package func parts(separatedBy separator: UInt8) -> [String] {
     utf8.split(separator: separator, maxSplits: Self.fieldPartsMax).prefix(Self.fieldPartsMax).map {
       String(decoding: $0, as: UTF8.self).trimmed.asciiLowercased
     }
@@ -22,7 +22,7 @@ extension String {
   }
 
   /// The name of a coding or a medium, without its parameters; and whether its weight is zero, so that it is refused.
-  var weighted: (name: String, isRefused: Bool) {
+  package var weighted: (name: String, isRefused: Bool) {
     let parts = parts(separatedBy: UInt8(ascii: ";"))
     let weight = parts.dropFirst().first { $0.hasBytePrefix("q=") }
     let isZero = weight?.droppingBytes(2).utf8.allSatisfy {

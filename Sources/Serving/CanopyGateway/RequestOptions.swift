@@ -1,8 +1,8 @@
 internal import CanopyTree
-internal import CanopyWire
+package import CanopyWire
 
 /// The options of a REST request.
-struct RequestOptions: Equatable {
+package struct RequestOptions: Equatable {
   /// The forms of the body of a response.
   enum Printing: Equatable {
     /// The shortest form.
@@ -28,7 +28,7 @@ struct RequestOptions: Equatable {
   /// Reads the options of a request.
   ///
   /// - Throws: `WireError` for an option with an invalid value, or options that exclude each other.
-  init(_ target: Target) throws(WireError) {
+  package init(_ target: Target) throws(WireError) {
     try readQuery(target)
     switch target["print"] {
     case nil: break

@@ -1,10 +1,10 @@
 /// Rules as JSON, for clients that cannot read the text with its comments.
-enum StrictRules {
+package enum StrictRules {
   /// Returns the text of rules without comments, and with escapes for line breaks and other control characters in its
   /// strings. O(length of the text).
   ///
   /// Precondition: the rules are valid. Otherwise the result is not valid JSON.
-  static func json(_ text: String) -> [UInt8] {
+  package static func json(_ text: String) -> [UInt8] {
     let bytes = Array(text.utf8)
     var result: [UInt8] = []
     result.reserveCapacity(bytes.count)

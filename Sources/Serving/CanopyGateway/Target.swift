@@ -1,11 +1,11 @@
 internal import CanopyIdentity
-internal import CanopyTree
-internal import CanopyWeb
+package import CanopyTree
+package import CanopyWeb
 
 /// The target of a request: the path in parts, and the parameters.
-struct Target: Equatable {
+package struct Target: Equatable {
   /// A parameter of the query string.
-  struct Parameter: Equatable {
+  package struct Parameter: Equatable {
     var name: String
     var value: String
   }
@@ -26,7 +26,7 @@ struct Target: Equatable {
   /// A target may have thousands of parts and parameters, so it is not split before they are bounded.
   ///
   /// - Throws: `TreeError` for an escape that is malformed or not UTF-8, and for too many parameters.
-  init(_ text: String) throws(TreeError) {
+  package init(_ text: String) throws(TreeError) {
     var bytes = Array(text.utf8)[...]
     if bytes.first != UInt8(ascii: "/") { bytes = Target.withoutAuthority(bytes) }
     if let end = bytes.firstIndex(of: UInt8(ascii: "#")) { bytes = bytes[..<end] }
@@ -131,7 +131,7 @@ struct Target: Equatable {
 
 extension Target {
   /// The resources of the HTTP port.
-  enum Resource: Equatable {
+  package enum Resource: Equatable {
     /// A location of the tree.
     case tree(Location)
     /// The security rules.
@@ -156,7 +156,7 @@ extension Target {
   ///
   /// - Returns: nil if there is none.
   /// - Throws: `TreeError` for a path with an invalid key.
-  func resource() throws(TreeError) -> Resource? {
+  package func resource() throws(TreeError) -> Resource? {
     let suffix = ".json"
     guard var last = parts.last, last.hasByteSuffix(suffix) else { return resourceOutsideTree }
     last = String(decoding: last.utf8.dropLast(suffix.utf8.count), as: UTF8.self)

@@ -1,14 +1,14 @@
 internal import CanopyEvents
 internal import CanopyRealtimeWire
-internal import NIOCore
-internal import NIOWebSocket
+package import NIOCore
+package import NIOWebSocket
 
 /// The input of one connection: joins frames into messages, and keeps frames that the session does not take yet.
 ///
 /// Use it on the connection's event loop only.
-final class RealtimeInput: ConnectionInput {
+package final class RealtimeInput: ConnectionInput {
   /// The outcome of a frame.
-  enum Item {
+  package enum Item {
     /// A text frame, or the last fragment of one.
     case text(ByteBuffer)
     /// A check of the client, to be answered with the same bytes.
@@ -29,28 +29,28 @@ final class RealtimeInput: ConnectionInput {
   /// frames would take many times their bytes.
   private var backlog = ByteBuffer()
   /// Whether a frame is being decoded.
-  var isDecoding = false
+  package var isDecoding = false
   /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
-  var bytesBeside = 0
+  package var bytesBeside = 0
   /// The memory of the requests that are not answered, besides those of the session.
   var answerBytes = 0
 
-  init(bytesMax: Int) {
+  package init(bytesMax: Int) {
     self.bytesMax = bytesMax
     assembler = MessageAssembler(bytesMax: bytesMax)
   }
 
   /// The memory of the bytes that are kept.
-  var byteCount: Int {
+  package var byteCount: Int {
     assembler.keptBytes + (fragments?.storageCapacity ?? 0) + backlog.storageCapacity + bytesBeside
       + answerBytes
   }
 
   /// Whether whole messages may be among the bytes that are kept.
-  var hasBacklog: Bool { backlog.readableBytes > 0 || bytesBeside > 0 }
+  package var hasBacklog: Bool { backlog.readableBytes > 0 || bytesBeside > 0 }
 
   /// Takes a frame.
-  func receive(_ frame: WebSocketFrame) -> Item {
+  package func receive(_ frame: WebSocketFrame) -> Item {
     // Otherwise a page could send bytes that a proxy takes for requests.
     guard frame.maskKey != nil else { return .invalid("a client must mask its frames") }
     guard !frame.rsv1, !frame.rsv2, !frame.rsv3 else {
@@ -87,7 +87,7 @@ final class RealtimeInput: ConnectionInput {
   }
 
   /// Takes the first frame of the backlog.
-  func takeBacklog() -> ByteBuffer? {
+  package func takeBacklog() -> ByteBuffer? {
     guard let count = backlog.readInteger(as: Int.self),
       let frame = backlog.readSlice(length: count)
     else { return nil }
@@ -96,7 +96,7 @@ final class RealtimeInput: ConnectionInput {
   }
 
   /// Drops the backlog and the unfinished message, because the connection takes no more requests.
-  func drop() {
+  package func drop() {
     backlog = ByteBuffer()
     fragments = nil
     assembler = MessageAssembler(bytesMax: bytesMax)

@@ -1,7 +1,7 @@
 internal import CanopyEvents
-internal import CanopySession
-internal import Logging
-internal import NIOCore
+package import CanopySession
+package import Logging
+package import NIOCore
 
 /// Keeps the parts of a WebSocket frame until its last byte has come, and charges them to the memory budget of the
 /// server.
@@ -10,9 +10,9 @@ internal import NIOCore
 /// whole frames alone. It keeps the bytes of an unfinished one if the budget has room for the buffer that they need, and
 /// otherwise ends the connection before it takes them. Frames that the decoder refuses are handed on as they come. Use it
 /// on the channel's event loop only.
-final class UnfinishedFrames: ChannelInboundHandler {
-  typealias InboundIn = ByteBuffer
-  typealias InboundOut = ByteBuffer
+package final class UnfinishedFrames: ChannelInboundHandler {
+  package typealias InboundIn = ByteBuffer
+  package typealias InboundOut = ByteBuffer
 
   private let frameBytesMax: Int
   private let memory: MemoryBudget
@@ -27,13 +27,13 @@ final class UnfinishedFrames: ChannelInboundHandler {
   var fragmentBytes = 0
 
   /// - Parameter frameBytesMax: the most bytes of a frame besides its head.
-  init(_ memory: MemoryBudget, _ logger: Logger, frameBytesMax: Int) {
+  package init(_ memory: MemoryBudget, _ logger: Logger, frameBytesMax: Int) {
     self.memory = memory
     self.logger = logger
     self.frameBytesMax = frameBytesMax
   }
 
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+  package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !isGone else { return }
     var buffer = unwrapInboundIn(data)
     while kept.readableBytes > 0, buffer.readableBytes > 0 {
@@ -123,7 +123,7 @@ final class UnfinishedFrames: ChannelInboundHandler {
     return true
   }
 
-  func channelInactive(context: ChannelHandlerContext) {
+  package func channelInactive(context: ChannelHandlerContext) {
     drop()
     context.fireChannelInactive()
   }

@@ -4,32 +4,34 @@ internal import Foundation
 ///
 /// Every byte of the header follows from the name, the size and the time. So a reader compares the whole block, and
 /// finds each altered byte.
-struct TarHeader: Equatable {
+package struct TarHeader: Equatable {
   /// The bytes of a block. A header is one block, and the contents of a file fill whole blocks.
-  static let blockBytes = 512
+  package static let blockBytes = 512
   /// The most bytes of a name.
   static let nameBytesMax = 100
   /// The sizes that the octal digits of the format can have. Larger ones are binary, as GNU tar writes them.
   private static let octalMax = 1 << 33
 
   /// The path of the file in the archive.
-  let name: String
+  package let name: String
   /// The number of bytes in the file.
-  let size: Int
+  package let size: Int
   /// The time of the file in seconds since 1970.
   let seconds: Int
 
   /// The number of zero bytes after the contents.
-  var padding: Int { (TarHeader.blockBytes - size % TarHeader.blockBytes) % TarHeader.blockBytes }
+  package var padding: Int {
+    (TarHeader.blockBytes - size % TarHeader.blockBytes) % TarHeader.blockBytes
+  }
 
-  init(name: String, size: Int, seconds: Int) {
+  package init(name: String, size: Int, seconds: Int) {
     self.name = name
     self.size = size
     self.seconds = seconds
   }
 
   /// Reads a header; nil for a block that is not exactly such a header.
-  init?(_ block: [UInt8]) {
+  package init?(_ block: [UInt8]) {
     guard block.count == TarHeader.blockBytes, let size = TarHeader.number(block[124..<136]),
       let seconds = TarHeader.number(block[136..<148])
     else { return nil }
@@ -42,7 +44,7 @@ struct TarHeader: Equatable {
   }
 
   /// The block. Precondition: the name has at most `nameBytesMax` bytes.
-  var encoded: [UInt8] {
+  package var encoded: [UInt8] {
     precondition(name.utf8.count <= TarHeader.nameBytesMax, "the name fits")
     var block = [UInt8](repeating: 0, count: TarHeader.blockBytes)
     func put(_ bytes: some Collection<UInt8>, at offset: Int) {

@@ -6,11 +6,11 @@ internal import Foundation
 /// log and a checksum over all frames so far, and a page. The last frame of a transaction contains the size of the
 /// database. SQLite stops at the first invalid frame. After a crash in the middle of a transaction, no complete
 /// transaction follows that frame. If one follows, the log was damaged.
-struct LogScan: Equatable {
+package struct LogScan: Equatable {
   /// The number of transactions that SQLite finds.
-  private(set) var transactions = 0
+  package private(set) var transactions = 0
   /// The number of transactions after the first invalid frame, which SQLite does not find.
-  private(set) var lostTransactions = 0
+  package private(set) var lostTransactions = 0
   /// The first page of the database after the last transaction that SQLite finds; nil if the log does not contain it.
   private(set) var firstPage: [UInt8]?
 
@@ -26,7 +26,7 @@ struct LogScan: Equatable {
   /// Scans the log of a database file. Returns nil if the log does not exist or is empty. O(bytes).
   ///
   /// - Throws: `StoreError.inaccessible`.
-  static func scan(database path: String) throws(StoreError) -> LogScan? {
+  package static func scan(database path: String) throws(StoreError) -> LogScan? {
     let path = path + "-wal"
     guard let file = FileHandle(forReadingAtPath: path) else {
       guard access(path, F_OK) == 0 else { return nil }

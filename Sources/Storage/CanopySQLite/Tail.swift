@@ -1,18 +1,18 @@
-internal import CanopyRows
+package import CanopyRows
 internal import CanopySystem
 internal import Foundation
 internal import Synchronization
 
 /// The end of the durable data, which the database must have at the next start.
-struct Tail: Equatable, Sendable {
+package struct Tail: Equatable, Sendable {
   /// The sequence number of the last commit.
-  var sequence: Int64
+  package var sequence: Int64
   /// The checksum of that commit.
-  var checksum: Checksum
+  package var checksum: Checksum
   /// The number of changes to accounts, tokens and on-disconnect writes.
-  var revision: Int64
+  package var revision: Int64
   /// The greatest time of a commit or in a key, in milliseconds since 1970.
-  var time: Int64
+  package var time: Int64
 }
 
 /// The file `canopy.tail`, which contains the end of the journal outside of the database.
@@ -23,10 +23,10 @@ struct Tail: Equatable, Sendable {
 /// power failure may leave an older version, which is correct too: it only proves fewer commits. (With
 /// `--durability relaxed`, a power failure may leave an older log. So the file also contains the durability and the
 /// boot.)
-final class TailFile: Sendable {
+package final class TailFile: Sendable {
   /// The contents of a file.
-  struct Contents: Sendable {
-    var tail: Tail
+  package struct Contents: Sendable {
+    package var tail: Tail
     /// Whether the system has not been restarted since the file was written. Then it is the latest version.
     var isOfThisBoot: Bool
     /// Whether the durability was relaxed, so that the commits may not have been on the disk.
@@ -41,7 +41,7 @@ final class TailFile: Sendable {
   private let isRelaxed: Bool
   private let descriptor = Mutex<Int32?>(nil)
 
-  init(folder: String, isRelaxed: Bool) {
+  package init(folder: String, isRelaxed: Bool) {
     self.folder = folder
     path = folder + "/canopy.tail"
     self.isRelaxed = isRelaxed
@@ -52,7 +52,7 @@ final class TailFile: Sendable {
   /// Reads the file; nil if it is missing or damaged.
   ///
   /// - Throws: `StoreError.inaccessible` if it exists and cannot be read.
-  func read() throws(StoreError) -> Contents? {
+  package func read() throws(StoreError) -> Contents? {
     let file = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
     if file < 0, errno == ENOENT { return nil }
     guard file >= 0, let bytes = TailFile.readBytes(of: file) else {
@@ -101,7 +101,7 @@ final class TailFile: Sendable {
   /// Opens the file for writing, and creates it if it is missing.
   ///
   /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.
-  func open() throws(StoreError) {
+  package func open() throws(StoreError) {
     let opened = FileCalls.openFile(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW)
     guard opened >= 0 else { throw .unopenable(path, errno) }
     let before = descriptor.withLock { descriptor in
@@ -124,7 +124,7 @@ final class TailFile: Sendable {
   }
 
   /// Writes the file with one system call, if it is open. A failure leaves an older version, which is correct too.
-  func write(_ tail: Tail) {
+  package func write(_ tail: Tail) {
     let boot = Boot.id
     withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
       func put(_ number: Int64, _ index: Int) {
@@ -149,7 +149,7 @@ final class TailFile: Sendable {
   }
 
   /// Synchronizes the file and closes it.
-  func close() {
+  package func close() {
     guard let descriptor = descriptor.withLock({ $0.take() }) else { return }
     _ = FileCalls.synchronize(descriptor, path)
     Foundation.close(descriptor)

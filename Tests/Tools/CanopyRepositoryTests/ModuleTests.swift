@@ -192,6 +192,15 @@ struct ModuleTests {
         "CanopyLineServer", "CanopySession", "CanopySocial", "CanopyTesting", "CanopyTree",
         "CanopyWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
       ]),
+    // Gives the decoders of all modules any bytes. Not sockets, and not threads.
+    Rule(
+      "Tools", "CanopyFuzz",
+      [
+        "CanopyAccounts", "CanopyBackup", "CanopyClient", "CanopyEngine", "CanopyGateway",
+        "CanopyIdentity", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows", "CanopyRules",
+        "CanopySQLite", "CanopySession", "CanopyTree", "CanopyWire", "Crypto", "Foundation",
+        "Logging", "NIOCore", "NIOEmbedded", "NIOWebSocket",
+      ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(
       "Tools", "CanopyClientBench",

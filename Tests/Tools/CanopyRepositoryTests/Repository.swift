@@ -58,6 +58,8 @@ enum Repository {
   static func writtenFiles() throws -> [String] {
     let folders = ["Sources", "Tests", "Scripts", "Seeds", ".ci"].flatMap { files(in: $0) }
       .filter { !$0.hasSuffix(".png") && !$0.hasSuffix(".pyc") }
+      // The inputs that a fuzzer has found.
+      .filter { !$0.hasPrefix("Tests/Tools/CanopyFuzzTests/Corpus/") }
     let single = [
       ".gitignore", ".swift-format", "Package.swift", "README.md",
     ]

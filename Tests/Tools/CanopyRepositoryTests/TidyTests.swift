@@ -63,6 +63,7 @@ extension Ban {
         "Sources/Client/CanopyBlogSample/": "its results are its output",
         "Sources/Tools/CanopyClientBench/": "its measurements are its output",
         "Sources/Tools/CanopySimulator/": "its findings are its output",
+        "Sources/Tools/CanopyFuzz/": "the list of decoders is its output",
         "Sources/Tools/CanopyTesting/": "the seed of a run, in the output of a test",
       ]),
     Ban(

@@ -1,9 +1,9 @@
 internal import CanopyRealtimeWire
-internal import CanopyTree
+package import CanopyTree
 internal import CanopyWire
 
 /// A decoded message of the server in the realtime protocol.
-enum RealtimeMessage: Sendable {
+package enum RealtimeMessage: Sendable {
   /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later connections.
   case handshake(milliseconds: Int64?, host: String?, session: String?)
   /// The client is to connect again, to this host if there is one.
@@ -29,7 +29,7 @@ enum RealtimeMessage: Sendable {
   /// Decodes a message. Data have no limits: the server has checked them.
   ///
   /// - Throws: `TreeError` if the message is malformed. An unknown kind is `other`.
-  init(_ json: UnsafeRawBufferPointer) throws(TreeError) {
+  package init(_ json: UnsafeRawBufferPointer) throws(TreeError) {
     let envelope = try JSONMembers(json)
     guard let data = envelope["d"] else {
       throw .invalidData("a message must have t and d")

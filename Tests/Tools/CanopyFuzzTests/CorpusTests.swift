@@ -1,0 +1,64 @@
+import CanopyTesting
+import Foundation
+import Testing
+
+@testable import CanopyFuzz
+
+/// Valid and invalid inputs of each decoder. `Scripts/fuzz-coverage --keep` replaces them by others that reach more.
+@Suite(.timeLimit(.minutes(20))) struct CorpusTests {
+  private static let folder = "Tests/Tools/CanopyFuzzTests/Corpus"
+
+  private static func inputs(of decoder: String) throws -> [(name: String, bytes: [UInt8])] {
+    let folder = Checkout.root.appending(path: "\(Self.folder)/\(decoder)")
+    return try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted().map {
+      ($0, Array(try Data(contentsOf: folder.appending(path: $0))))
+    }
+  }
+
+  @Test(arguments: FuzzedDecoder.all.map(\.name))
+  func `each kept input has the properties of its decoder`(name: String) throws {
+    let decoder = try #require(FuzzedDecoder.named(name))
+    var accepted = 0
+    let inputs = try Self.inputs(of: name)
+    for input in inputs {
+      do {
+        if try decoder.check(input.bytes) { accepted += 1 }
+      } catch { Issue.record("\(name)/\(input.name): \(error)") }
+    }
+    // Otherwise the inputs would not reach the parts of the decoder, and the properties would not be checked.
+    #expect(accepted > 0 && accepted < inputs.count)
+  }
+
+  @Test(arguments: FuzzedDecoder.all.map(\.name))
+  func `the beginnings of each kept input have the properties of its decoder`(name: String) throws {
+    let decoder = try #require(FuzzedDecoder.named(name))
+    for input in try Self.inputs(of: name) {
+      for count in stride(from: 0, to: input.bytes.count, by: max(1, input.bytes.count / 16)) {
+        do { _ = try decoder.check(Array(input.bytes.prefix(count))) } catch {
+          Issue.record("\(name)/\(input.name), \(count) bytes: \(error)")
+        }
+      }
+    }
+  }
+
+  @Test func `the kept inputs are small, and each folder belongs to a decoder`() throws {
+    let root = Checkout.root.appending(path: Self.folder)
+    let names = try FileManager.default.contentsOfDirectory(atPath: root.path)
+    #expect(Set(names) == Set(FuzzedDecoder.all.map(\.name)))
+    #expect(FuzzedDecoder.all.count == names.count)
+    let bytes = try names.flatMap { try Self.inputs(of: $0) }.reduce(0) { $0 + $1.bytes.count }
+    #expect(bytes <= 200_000)
+  }
+
+  @Test func `the source files of the decoders exist`() {
+    for path in FuzzedDecoder.all.flatMap(\.sources) {
+      let file = Checkout.root.appending(path: "Sources/\(path)")
+      #expect(FileManager.default.fileExists(atPath: file.path), "\(path)")
+    }
+  }
+
+  @Test func `a property that does not hold is found`() {
+    #expect(throws: Finding.self) { try expect(1 == 2, "the numbers differ") }
+    #expect(FuzzedDecoder.named("nothing") == nil)
+  }
+}
