@@ -99,7 +99,8 @@ struct DocumentTests {
     }
     let all = help.values.joined()
     let support =
-      Repository.files(in: "Tests") + Repository.files(in: "Sources/Tools/CanopyTesting")
+      Repository.files(in: "Tests").filter { !$0.hasPrefix(Repository.corpus) }
+      + Repository.files(in: "Sources/Tools/CanopyTesting")
     let shell = try ScriptTests.scripts.map { try Repository.text($0) }.joined()
     let scripts = try shell + support.map { try Repository.text($0) }.joined()
     let client = try Repository.files(in: "Sources/Client").filter { $0.hasSuffix(".swift") }

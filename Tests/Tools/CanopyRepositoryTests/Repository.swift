@@ -54,12 +54,14 @@ enum Repository {
     try FileManager.default.contentsOfDirectory(atPath: root.appending(path: folder).path).sorted()
   }
 
+  /// The folder of inputs for decoders, which need not be text.
+  static let corpus = "Tests/Tools/CanopyFuzzTests/Corpus/"
+
   /// Returns the paths of all files that people write: code, scripts, settings and texts.
   static func writtenFiles() throws -> [String] {
     let folders = ["Sources", "Tests", "Scripts", "Seeds", ".ci"].flatMap { files(in: $0) }
       .filter { !$0.hasSuffix(".png") && !$0.hasSuffix(".pyc") }
-      // The inputs that a fuzzer has found.
-      .filter { !$0.hasPrefix("Tests/Tools/CanopyFuzzTests/Corpus/") }
+      .filter { !$0.hasPrefix(corpus) }
     let single = [
       ".gitignore", ".swift-format", "Package.swift", "README.md",
     ]
