@@ -61,6 +61,8 @@ import Testing
     try await shop.value("USE shop")
     try await shop.value("SET /item \"hat\"")
     try await admin.value("ONDISCONNECT SET /gone true")
+    // The backup may begin before the writes below, and has at least this one then.
+    try await admin.value("SET /n/k1 1")
     let isDone = Flag()
     let (ending, last) = try await withThrowingTaskGroup(of: Int.self) { tasks in
       tasks.addTask { try await Self.write(admin, until: isDone) }
