@@ -107,6 +107,7 @@ extension Operations {
       let verdict = rules.current.rules.authorize(
         assignments, before: root, after: after, as: caller)
       guard verdict.isAllowed else { throw WireError.denied }
+      try checkServerPlaces(assignments, before: root, after: after)
     }
     let added = write.flatMap { $0.items.isEmpty ? nil : $0 }
     var arming = Arming(added: added, caller: caller, session: session)

@@ -123,6 +123,23 @@ import Testing
     }
   }
 
+  @Test func `the places of the server are ordinary ones in another namespace`() async throws {
+    let source = try MemoryNamespaces(["a"])
+    let open = #"{"rules":{".read":true,".write":true}}"#
+    try await withGateway(rules: open, namespaces: source) { server in
+      try await server.connect { client in
+        for place in ["erasures", "deletions", "renames", "removed-posts"] {
+          let put = try await client.request(
+            "PUT", "/\(place)/u.json", [:], #"{"stage":"account"}"#)
+          #expect(put.status == 401 && put.text.contains("belongs to the server"), "\(put.text)")
+          let other = try await client.request(
+            "PUT", "/\(place)/u.json?ns=a", [:], #"{"stage":"account"}"#)
+          #expect(other.status == 200)
+        }
+      }
+    }
+  }
+
   @Test func `no data of the blog is derived in another namespace, whatever its rules`()
     async throws
   {
