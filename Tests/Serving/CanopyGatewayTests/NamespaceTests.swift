@@ -140,6 +140,31 @@ import Testing
     }
   }
 
+  @Test(arguments: ["PUT", "PATCH", "POST"])
+  func `a write whose body is incomplete takes no place of a namespace`(_ method: String)
+    async throws
+  {
+    let source = try MemoryNamespaces(["a", "b"])
+    var settings = Namespaces.Settings()
+    settings.openMax = 1
+    try await withGateway(namespaces: source, namespaceSettings: settings) { server in
+      try await server.connect { slow in
+        let body = #"{"n":"\#(String(repeating: "x", count: 20_000))"}"#
+        try await slow.send(
+          "\(method) /open/x.json?ns=a HTTP/1.1\r\nHost: localhost\r\n"
+            + "Content-Length: \(body.utf8.count)\r\n\r\n" + body.dropLast())
+        try await eventually {
+          server.parts.operations.memory.used >= GatewayConnection.baseBytes + 16_000
+        }
+        let read = try await server.connect { try await $0.request("GET", "/open.json?ns=b") }
+        #expect(read.status == 200 && source.opened == ["b"])
+        try await slow.send("}")
+        #expect(try await slow.response().status == 200)
+        #expect(source.opened == ["b", "a"] && source.closed == ["b"])
+      }
+    }
+  }
+
   @Test func `no data of the blog is derived in another namespace, whatever its rules`()
     async throws
   {
