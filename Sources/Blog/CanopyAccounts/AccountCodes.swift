@@ -151,7 +151,7 @@ extension AccountService {
       account.passwordHash = hash
       account.details.isEmailVerified = true
     }
-    await forgetFailures(.email(account.emailNormalized))
+    await forgetFailures(ofLoginsTo: account.emailNormalized)
     return record
   }
 

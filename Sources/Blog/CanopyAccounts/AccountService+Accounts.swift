@@ -286,7 +286,7 @@ extension AccountService {
     switch outcome {
     case .changed(let account):
       if newHash != nil {
-        await forgetFailures(.email(before.emailNormalized))
+        await forgetFailures(ofLoginsTo: before.emailNormalized)
       }
       return account
     case .taken: throw AccountError.taken

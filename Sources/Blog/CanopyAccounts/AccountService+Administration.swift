@@ -67,6 +67,6 @@ extension AccountService {
         hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true, endingLoginsAt: now)
     }
     guard replaced != nil else { throw AccountError.notFound }
-    await forgetFailures(.email(account.emailNormalized))
+    await forgetFailures(ofLoginsTo: account.emailNormalized)
   }
 }

@@ -28,7 +28,7 @@ extension AccountService {
     let accepted = try accepted(new, for: owner)
     for _ in 0..<Self.roundsMax {
       let account = try await verified(
-        key: .session(session), password: current, from: remote
+        .session(session), password: current, from: remote
       ) {
         try countChange(of: uid)
         return try await store.account(uid: uid)
@@ -42,7 +42,7 @@ extension AccountService {
       }
       // Not replaced if the password has changed since it was checked. Then the current one is checked again.
       guard let account = replaced else { continue }
-      await forgetFailures(.email(owner.emailNormalized))
+      await forgetFailures(ofLoginsTo: owner.emailNormalized)
       do {
         if let session = try await issueSession(for: account) { return session }
       } catch {
@@ -81,11 +81,11 @@ extension AccountService {
       throw AccountError.otherAccount
     }
     try countLogin(from: remote)
-    let key =
-      TokenDigest(token: token).map { LoginThrottle.Key.session($0) }
+    let subject =
+      TokenDigest(token: token).map { LoginAttempt.Subject.session($0) }
       ?? .email(owner.emailNormalized)
     for _ in 0..<Self.roundsMax {
-      let account = try await verified(key: key, password: password, from: remote) {
+      let account = try await verified(subject, password: password, from: remote) {
         try await store.account(uid: uid)
       }
       if let session = try await issueSession(for: account) { return session }
@@ -137,32 +137,30 @@ extension AccountService {
   /// decoy if no account can match.
   ///
   /// - Parameters:
-  ///   - key: the key by which failures are counted; see ``LoginThrottle``.
+  ///   - subject: the account or the session for which failures are counted; see ``LoginThrottle``.
   ///   - password: the password as typed.
   ///   - remote: the network of the caller.
   ///   - find: looks up the account.
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)`` before any work;
   ///   ``AccountError/credentialsRefused``; ``AccountError/disabled`` if the password was right.
   func verified(
-    key: LoginThrottle.Key, password: String, from remote: RemoteNetwork,
+    _ subject: LoginAttempt.Subject, password: String, from remote: RemoteNetwork,
     find: () async throws -> Account?
   ) async throws -> Account {
-    if let wait = try await reserveAttempt(key) {
-      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
-    }
+    let attempt = try await reserveAttempt(subject, from: remote)
     let account: Account?
     do {
-      account = try await matching(password, try await find(), for: remote)
+      account = try await matching(password, try await find(), in: attempt)
     } catch {
       // The caller has learned nothing about the password, so this does not count as an attempt.
-      await releaseAttempt(key)
+      await releaseAttempt(attempt)
       throw error
     }
     guard let account else {
-      noteFailure(key)
+      noteFailure(attempt)
       throw AccountError.credentialsRefused
     }
-    await noteSuccess(key)
+    await noteSuccess(attempt)
     guard !account.isDisabled else { throw AccountError.disabled }
     return account
   }
@@ -171,7 +169,7 @@ extension AccountService {
   ///
   /// An account with an unreadable hash counts as missing, because another error would reveal that it exists.
   private func matching(
-    _ password: String, _ account: Account?, for remote: RemoteNetwork
+    _ password: String, _ account: Account?, in attempt: LoginAttempt
   ) async throws -> Account? {
     let full = account.flatMap { $0.isPending ? nil : $0 }
     let stored = full.flatMap { PasswordHash(encoded: $0.passwordHash) }
@@ -179,9 +177,12 @@ extension AccountService {
     let typed = NormalizedPassword(password)
     guard let stored, let typed else {
       guard let decoy else { throw AccountError.hashingFailed }
-      _ = try await hasher.verify(typed?.bytes ?? [], against: decoy, for: remote)
+      _ = try await hasher.verify(
+        typed?.bytes ?? [], against: decoy, for: attempt.remote, isKnown: attempt.isKnown)
       return nil
     }
-    return try await hasher.verify(typed.bytes, against: stored, for: remote) ? full : nil
+    let matches = try await hasher.verify(
+      typed.bytes, against: stored, for: attempt.remote, isKnown: attempt.isKnown)
+    return matches ? full : nil
   }
 }

@@ -28,7 +28,7 @@ extension AccountService {
     try countLogin(from: remote)
     for _ in 0..<Self.roundsMax {
       let account = try await verified(
-        key: .email(email.normalized), password: password, from: remote
+        .email(email.normalized), password: password, from: remote
       ) {
         try await store.account(emailNormalized: email.normalized)
       }

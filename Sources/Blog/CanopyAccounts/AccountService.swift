@@ -21,6 +21,7 @@ public final class AccountService: Sendable {
   let environment: AccountEnvironment
   /// The failures of logins, if ``AccountStore/loginAttempts`` does not count them.
   let loginThrottle: Mutex<LoginThrottle>
+  let knownNetworks: Mutex<KnownNetworks>
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
   /// The limit of password changes, by the bytes of the account's uid. Texts with other bytes may be equal.
   let changeLimiter: Mutex<RateLimiter<[UInt8]>>
@@ -58,6 +59,7 @@ public final class AccountService: Sendable {
     self.settings = settings
     self.environment = environment
     self.loginThrottle = Mutex(LoginThrottle(settings: settings))
+    self.knownNetworks = Mutex(KnownNetworks(settings: settings))
     self.loginLimiter = Mutex(
       RateLimiter(
         attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,

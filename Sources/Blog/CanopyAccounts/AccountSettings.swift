@@ -8,21 +8,27 @@ public struct AccountSettings: Sendable, Equatable {
   /// The lifetime of a session token, in milliseconds: 30 days.
   public var tokenLifetimeMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
-  /// The number of consecutive wrong passwords for one e-mail address after which the next attempt must wait.
+  /// The number of consecutive wrong passwords for one e-mail address from one network, or in one session, after which
+  /// the next attempt must wait.
   public var loginFailuresMax = 5
+  /// The number of consecutive wrong passwords for one e-mail address from all networks together after which the next
+  /// attempt must wait, except from networks from which the account has logged in lately.
+  public var addressFailuresMax = 100
   /// The first wait, in milliseconds. Each further failure doubles it.
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
-  /// The waits after wrong passwords.
-  var loginWaits: LoginWaits {
-    LoginWaits(
-      failuresMax: loginFailuresMax, first: loginDelayMillisecondsFirst,
-      max: loginDelayMillisecondsMax)
-  }
-  /// The maximum number of e-mail addresses and sessions whose failures are remembered, and of accounts whose changes
-  /// are. Beyond it, the least recently used one is forgotten.
+  /// The maximum number of e-mail addresses, of networks for each of them and of sessions whose failures are remembered,
+  /// all together, and of accounts whose changes are. Beyond it, the least recently used one is forgotten.
   public var loginAddressesMax = 100_000
+  /// The maximum number of accounts of which the networks of their logins are remembered. Beyond it, the least recently
+  /// used one is forgotten.
+  public var knownAccountsMax = 50_000
+  /// The maximum number of networks that are remembered for one account. Beyond it, that of the earliest login is
+  /// forgotten.
+  public var knownNetworksMax = 8
+  /// The time for which the network of a login is remembered, in milliseconds: 30 days.
+  public var knownNetworkMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
   /// The maximum number of logins from one remote network at once, and the number per window after that. This machine
   /// is exempt. Changes of the password are limited to as many for one account, and each counts as two.

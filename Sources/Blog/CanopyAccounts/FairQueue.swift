@@ -5,8 +5,11 @@
 /// A key with many elements delays another key by at most one element. No key has more than `perKeyMax` elements. If the
 /// queue is full, an element of a key with few elements replaces the newest element of the key with the most.
 ///
+/// An element may be known, because its sender has proved something before. In a full queue it replaces one that is not,
+/// of the group of keys that has the most of these.
+///
 /// A value type. ``next()`` is O(elements of the key); the others are O(keys), of which there are at
-/// most `countMax`.
+/// most `countMax`, and ``addKnown(_:for:groupedBy:)`` is O(elements).
 struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
   /// The outcome of adding an element.
   enum Addition: Sendable {
@@ -18,9 +21,14 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     case refused
   }
 
+  private struct Entry: Sendable {
+    let element: Element
+    let isKnown: Bool
+  }
+
   private let countMax: Int
   private let perKeyMax: Int
-  private var elements: [Key: [Element]] = [:]
+  private var elements: [Key: [Entry]] = [:]
   /// The keys with elements, in the order of their turns.
   private var turns: [Key] = []
   /// The number of elements in the queue.
@@ -34,18 +42,71 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
 
   /// Adds an element after the other elements of its key, if the queue has room.
   mutating func add(_ element: Element, for key: Key) -> Addition {
-    let own = elements[key]?.count ?? 0
-    guard own < perKeyMax else { return .refused }
+    add(Entry(element: element, isKnown: false), for: key, replacing: newestOfLongest(for: key))
+  }
+
+  /// Adds a known element after the other elements of its key, if the queue has room or another element can be replaced:
+  /// as ``add(_:for:)`` replaces one, or else the newest one that is not known, of the group that has the most of these. If
+  /// all are known, one of the group with the most, if that has at least two more than the group of the new element.
+  mutating func addKnown<Group: Hashable>(
+    _ element: Element, for key: Key, groupedBy group: (Key) -> Group
+  ) -> Addition {
+    var victim = newestOfLongest(for: key)
+    if count >= countMax, victim == nil {
+      let ownCount = turns.reduce(0) { group($1) == group(key) ? $0 + length($1) : $0 }
+      victim =
+        newestOfLargestGroup(group) { !$0.isKnown }
+        ?? newestOfLargestGroup(group, countMin: ownCount + 2) { _ in true }
+    }
+    return add(Entry(element: element, isKnown: true), for: key, replacing: victim)
+  }
+
+  /// Adds an element. In a full queue it replaces the one at a place, if there is one.
+  private mutating func add(
+    _ entry: Entry, for key: Key, replacing victim: (index: Int, key: Key)?
+  ) -> Addition {
+    guard length(key) < perKeyMax else { return .refused }
     var replaced: Element?
     if count >= countMax {
-      guard let longest = turns.max(by: { length($0) < length($1) }), length(longest) > own + 1
-      else { return .refused }
-      replaced = remove(at: length(longest) - 1, of: longest)
+      guard let victim else { return .refused }
+      replaced = remove(at: victim.index, of: victim.key)
     }
-    if own == 0 { turns.append(key) }
-    elements[key, default: []].append(element)
+    if elements[key] == nil { turns.append(key) }
+    elements[key, default: []].append(entry)
     count += 1
     return replaced.map { .replaced($0) } ?? .added
+  }
+
+  /// Returns the place of the newest element of the key with the most, in a full queue; nil if that has not at least two
+  /// more than another key.
+  private func newestOfLongest(for key: Key) -> (index: Int, key: Key)? {
+    guard count >= countMax, let longest = turns.max(by: { length($0) < length($1) }),
+      length(longest) > length(key) + 1
+    else { return nil }
+    return (length(longest) - 1, longest)
+  }
+
+  /// Returns the place of the newest element that satisfies a condition, of the group of keys that has the most of these:
+  /// in the key of the group that has the most, and the last turn among such keys.
+  private func newestOfLargestGroup<Group: Hashable>(
+    _ group: (Key) -> Group, countMin: Int = 1, where isWanted: (Entry) -> Bool
+  ) -> (index: Int, key: Key)? {
+    var counts: [Group: Int] = [:]
+    var ofKeys: [Key: Int] = [:]
+    for key in turns {
+      let count = elements[key]?.count(where: isWanted) ?? 0
+      ofKeys[key] = count
+      counts[group(key), default: 0] += count
+    }
+    // The first in the order of turns among equal ones.
+    guard let most = counts.values.max(), most >= countMin,
+      let largest = turns.first(where: { counts[group($0)] == most }).map(group)
+    else { return nil }
+    let key = turns.reversed().filter { group($0) == largest }.max {
+      ofKeys[$0] ?? 0 < ofKeys[$1] ?? 0
+    }
+    guard let key, let index = elements[key]?.lastIndex(where: isWanted) else { return nil }
+    return (index, key)
   }
 
   /// Removes and returns the next element; nil if the queue is empty.
@@ -62,7 +123,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
 
   /// Removes and returns the first element of a key that satisfies a condition; nil if none does.
   mutating func remove(of key: Key, where isWanted: (Element) -> Bool) -> Element? {
-    guard let index = elements[key]?.firstIndex(where: isWanted) else { return nil }
+    guard let index = elements[key]?.firstIndex(where: { isWanted($0.element) }) else { return nil }
     return remove(at: index, of: key)
   }
 
@@ -70,7 +131,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
 
   private mutating func remove(at index: Int, of key: Key) -> Element? {
     guard var list = elements[key], list.indices.contains(index) else { return nil }
-    let element = list.remove(at: index)
+    let element = list.remove(at: index).element
     elements[key] = list.isEmpty ? nil : list
     if list.isEmpty { turns.removeAll { $0 == key } }
     count -= 1

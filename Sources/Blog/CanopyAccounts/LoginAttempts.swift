@@ -23,6 +23,11 @@ public protocol LoginAttempts: Sendable {
 
   /// Forgets the failures of a key, because an attempt has succeeded or the account has a new password.
   func forget(_ key: [UInt8]) async throws
+
+  /// Forgets the failures of all keys that begin with some bytes, because the account has a new password.
+  ///
+  /// - Parameter prefix: at least one byte, and not only bytes of 255.
+  func forget(startingWith prefix: [UInt8]) async throws
 }
 
 /// The waits after consecutive failures: none for the first ones, then a wait that each further failure doubles.

@@ -7,7 +7,9 @@ import Synchronization
 /// waiting hashes is bounded too, so that a flood is refused at once.
 ///
 /// Remote networks are served in turn (see ``FairQueue``). A network with a hundred waiting hashes delays another network
-/// by one hash, and cannot displace it from the queue. Hashes of one network begin in the order of the calls. A caller
+/// by one hash, and cannot displace it from the queue. If many networks have filled the queue, a hash of an account that
+/// has logged in from its network lately replaces one of the wide network with the most waiting hashes (see
+/// ``RemoteNetwork/wide``). Hashes of one network begin in the order of the calls. A caller
 /// that is cancelled while waiting gets `CancellationError`; a running hash is completed. Safe to use from any task or
 /// thread. No call blocks the caller's thread.
 public final class PasswordHasher: Sendable {
@@ -28,6 +30,8 @@ public final class PasswordHasher: Sendable {
   private struct Job: Sendable {
     let identifier: UInt64
     let network: RemoteNetwork
+    /// Whether the account has logged in from the network lately.
+    let isKnown: Bool
     let work: @Sendable () throws -> [UInt8]
     let continuation: CheckedContinuation<[UInt8], any Error>
   }
@@ -87,20 +91,24 @@ public final class PasswordHasher: Sendable {
 
   /// Whether `hash` is the hash of the password. The cost is that of the hash's parameters, and the same for a wrong
   /// password. Throws the errors of ``hash(_:salt:parameters:for:)``.
+  ///
+  /// - Parameter isKnown: whether the account has logged in from the network lately.
   public func verify(
-    _ password: [UInt8], against hash: PasswordHash, for network: RemoteNetwork = .local
+    _ password: [UInt8], against hash: PasswordHash, for network: RemoteNetwork = .local,
+    isKnown: Bool = false
   ) async throws -> Bool {
     let tag = try await tag(
-      password, hash.salt, hash.parameters, tagBytes: hash.tag.count, for: network)
+      password, hash.salt, hash.parameters, tagBytes: hash.tag.count, for: network,
+      isKnown: isKnown)
     return ConstantTime.areEqual(tag, hash.tag)
   }
 
   private func tag(
     _ password: [UInt8], _ salt: [UInt8], _ parameters: HashParameters, tagBytes: Int,
-    for network: RemoteNetwork
+    for network: RemoteNetwork, isKnown: Bool = false
   ) async throws -> [UInt8] {
     let function = function
-    return try await run(for: network) {
+    return try await run(for: network, isKnown: isKnown) {
       try function.tag(
         password: password, salt: salt, parameters: parameters, tagBytes: tagBytes)
     }
@@ -109,7 +117,7 @@ public final class PasswordHasher: Sendable {
 
 extension PasswordHasher {
   private func run(
-    for network: RemoteNetwork, _ work: @escaping @Sendable () throws -> [UInt8]
+    for network: RemoteNetwork, isKnown: Bool, _ work: @escaping @Sendable () throws -> [UInt8]
   ) async throws -> [UInt8] {
     let identifier = state.withLock { state in
       state.identifierNext &+= 1
@@ -118,7 +126,9 @@ extension PasswordHasher {
     return try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         submit(
-          Job(identifier: identifier, network: network, work: work, continuation: continuation))
+          Job(
+            identifier: identifier, network: network, isKnown: isKnown, work: work,
+            continuation: continuation))
         // If the cancellation came before the job was in the queue, the handler did not find it.
         if Task.isCancelled { leave(identifier, network) }
       }
@@ -139,7 +149,11 @@ extension PasswordHasher {
         state.running += 1
         return .starts
       }
-      return switch state.waiting.add(job, for: job.network) {
+      let addition =
+        job.isKnown
+        ? state.waiting.addKnown(job, for: job.network, groupedBy: \.wide)
+        : state.waiting.add(job, for: job.network)
+      return switch addition {
       case .added: .waits
       case .replaced(let other): .refuses(other)
       case .refused: .refuses(job)

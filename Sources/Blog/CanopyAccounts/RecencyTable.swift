@@ -89,6 +89,11 @@ package struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable
     slots.removeLast()
   }
 
+  /// Removes the entries whose keys satisfy a condition. O(count).
+  mutating func removeAll(where isUnwanted: (Key) -> Bool) {
+    for key in slots.map(\.key).filter(isUnwanted) { remove(key) }
+  }
+
   private mutating func unlink(_ place: Int) {
     let (newer, older) = (slots[place].newer, slots[place].older)
     if let newer { slots[newer].older = older } else { newest = older }

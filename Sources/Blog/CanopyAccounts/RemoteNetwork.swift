@@ -56,6 +56,29 @@ public enum RemoteNetwork: Hashable, Sendable {
     }
   }
 
+  /// The network as bytes, which differ for each two networks.
+  var bytes: [UInt8] {
+    func bytes(_ number: some FixedWidthInteger) -> [UInt8] {
+      withUnsafeBytes(of: number.bigEndian) { Array($0) }
+    }
+    return switch self {
+    case .ipv4(let address): [0] + bytes(address)
+    case .ipv6(let prefix): [1] + bytes(prefix)
+    case .ipv6Loopback: [2]
+    case .local: [3]
+    case .foreignPage: [4]
+    }
+  }
+
+  /// The wider network that one operator usually has: the first 16 bits of an IPv4 address, or 48 of an IPv6 address.
+  var wide: RemoteNetwork {
+    switch self {
+    case .ipv4(let address): .ipv4((address >> 16) << 16)
+    case .ipv6(let prefix): .ipv6(prefix: (prefix >> 16) << 16)
+    case .ipv6Loopback, .local, .foreignPage: self
+    }
+  }
+
   /// Whether the other end is on this machine: `127.0.0.0/8`, `::1` or no IP address.
   public var isThisMachine: Bool {
     switch self {

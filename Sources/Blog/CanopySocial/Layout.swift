@@ -15,8 +15,8 @@ public import CanopyTree
 /// /erasures/<uid>               {stage, after?}: the removal of everything of a user is incomplete
 /// ```
 ///
-/// `/removed-posts`, `/renames`, `/deletions` and `/erasures` belong to the server: the built-in rules let no client read
-/// or write them.
+/// `/removed-posts`, `/renames`, `/deletions` and `/erasures` belong to the server: see `serverPlaces`. The built-in rules
+/// let no client read them.
 public enum Layout {
   static let users: Key = "users"
   static let usernames: Key = "usernames"
@@ -28,6 +28,37 @@ public enum Layout {
   static let renames: Key = "renames"
   static let deletions: Key = "deletions"
   static let erasures: Key = "erasures"
+
+  /// The places of the marks of `UnfinishedWork`.
+  static let marks = [renames, deletions, erasures]
+  /// The places that the server alone writes, and the administrator. It acts by the data there, so a client must not
+  /// write them under any rules: a mark that a client writes under open rules would delete the account of another user
+  /// when the built-in rules are in force again.
+  static let serverPlaces = marks + [removedPosts]
+
+  /// Returns the first of the `serverPlaces` that a write changes; nil if it changes none. A write of the whole tree
+  /// changes those that exist before or after it.
+  ///
+  /// - Parameters:
+  ///   - assignments: those of the write.
+  ///   - before: the root before it.
+  ///   - after: the root after it.
+  /// - Complexity: O(assignments).
+  public static func serverPlace(
+    changedBy assignments: [Assignment], before: Node, after: Node
+  ) -> Key? {
+    for assignment in assignments {
+      if let first = assignment.location.path.keys.first {
+        if serverPlaces.contains(first) { return first }
+      } else if !assignment.location.isPriority {
+        let place = serverPlaces.first {
+          !before.child($0).isAbsent || !after.child($0).isAbsent
+        }
+        if let place { return place }
+      }
+    }
+    return nil
+  }
 
   static let uid: Key = "uid"
   static let author: Key = "author"

@@ -12,8 +12,8 @@ struct PostRemoval {
   let now: Int64
   /// The number of comments, and of other entries of posts, that may still be removed in the same commit.
   var entriesLeft: Int
-  /// Whether the id stays reserved. Under other rules than the built-in ones `/removed-posts` may have data of clients, and
-  /// anyone may read it.
+  /// Whether the id stays reserved. Under other rules than the built-in ones anyone may be allowed to read
+  /// `/removed-posts`, and it may have data of the administrator.
   var reservesID = true
 
   /// Returns the assignments that remove a post. If it has more than `entriesLeft` entries, they add a mark in

@@ -57,7 +57,7 @@ public enum Posts {
   /// `commentsMax` comments, the commit writes `/deletions/<id>`, and `UnfinishedWork` removes the comments.
   ///
   /// - Parameter hasBuiltInRules: whether the built-in rules are in force. Under other rules `/removed-posts` may have
-  ///   data of clients, so nothing in it changes.
+  ///   data of the administrator, so nothing in it changes.
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(
     _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax,

@@ -21,8 +21,7 @@ public enum UnfinishedWork {
   /// Whether a tree has unfinished work: a mark. A text or number in the place of the marks is
   /// not one. O(1).
   public static func exists(in root: Node) -> Bool {
-    root.child(Layout.renames).childCount > 0 || root.child(Layout.deletions).childCount > 0
-      || root.child(Layout.erasures).childCount > 0
+    Layout.marks.contains { root.child($0).childCount > 0 }
   }
 
   /// The user whose data is being removed, or the first of several; nil for no user. O(log n).
@@ -39,9 +38,8 @@ public enum UnfinishedWork {
   /// Whether a write leaves work for later commits, because it writes a mark. O(locations).
   public static func isLeft(by write: Write) -> Bool {
     write.assignments.contains { assignment in
-      let first = assignment.location.path.keys.first
-      return !assignment.value.isAbsent
-        && (first == Layout.renames || first == Layout.deletions || first == Layout.erasures)
+      guard let first = assignment.location.path.keys.first else { return false }
+      return !assignment.value.isAbsent && Layout.marks.contains(first)
     }
   }
 

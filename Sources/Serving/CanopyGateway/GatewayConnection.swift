@@ -54,7 +54,10 @@ final class GatewayConnection: Sendable {
     var clientID: Int64?
 
     /// The bytes that the connection holds. One that is gone holds the requests under way, and nothing else.
-    var bytes: Int { hasEnded ? work + body : idle + work + input + output + heads + body }
+    var bytes: Int {
+      guard !hasEnded else { return work + body }
+      return idle + work + input + output + heads + body + (login?.identity.memoryBytes ?? 0)
+    }
   }
 
   private let state = Mutex(State())
@@ -191,6 +194,8 @@ final class GatewayConnection: Sendable {
       return (state.login?.identity, false)
     }
     release(isLate ? identity : old)
+    // Charges the login.
+    charge { _ in }
     if case .user(let session) = identity {
       // The session keeps the closure, so the closure must not keep the connection.
       session.onRevocation { [weak self] in self?.checkStream() }

@@ -9,11 +9,11 @@ internal import NIOCore
 /// Writes. A response follows when the write is durable.
 extension Responder {
   /// The data of a write, which its response repeats.
-  private struct WrittenData {
+  struct WrittenData {
     /// The value of a PUT or POST.
     var value = WriteValue(.absent)
     /// The changes of a PATCH.
-    var updates: [Request.Update] = []
+    var updates: [CanopyWire.Request.Update] = []
     /// The bytes of the data.
     var bytes = ValueBytes()
 
@@ -24,11 +24,11 @@ extension Responder {
 
   private typealias Request = CanopyWire.Request
 
-  /// Answers a PUT, PATCH, POST or DELETE.
-  func write(
-    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity,
+  /// Reads and decodes the data of a PUT, PATCH, POST or DELETE. It is the same in every namespace.
+  func writtenData(
+    of request: Parsed, at location: Location, _ options: RequestOptions,
     _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
-  ) async throws -> HTTPAnswer {
+  ) async throws -> WrittenData {
     guard !options.get.hasQuery, !options.get.isShallow else {
       throw WireError(.badRequest, "a write cannot have a query or shallow")
     }
@@ -40,6 +40,14 @@ extension Responder {
     case .patch: (data.updates, data.bytes) = try await decode(.updates, request, &body, writer)
     default: break
     }
+    return data
+  }
+
+  /// Makes a write in the namespace of this responder, and answers it.
+  func write(
+    _ data: WrittenData, _ request: Parsed, at location: Location, _ options: RequestOptions,
+    as identity: Identity
+  ) async throws -> HTTPAnswer {
     if let bytesMax = options.writtenBytesMax {
       var places = [location]
       if request.method == .patch {

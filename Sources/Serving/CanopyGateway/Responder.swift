@@ -160,7 +160,7 @@ struct Responder: Sendable {
         if method == .get, !Responder.wantsStream(request.headers), try isUncreated(target) {
           return .answer(try await readUncreated(parsed, at: location))
         }
-        return try await inNamespace(of: target).answer(parsed, at: location, &body, writer)
+        return try await answer(parsed, at: location, &body, writer)
       }
     } catch let error as WireError {
       return .answer(.failure(error))
@@ -191,13 +191,17 @@ struct Responder: Sendable {
     let options = try await inTurn { try RequestOptions(request.target) }
     switch request.method {
     case .get:
+      let responder = try await inNamespace(of: request.target)
       if Responder.wantsStream(request.fields) {
-        return try await stream(request, at: location, options, as: identity)
+        return try await responder.stream(request, at: location, options, as: identity)
       }
-      return .answer(try await read(request, at: location, options, as: identity))
+      return .answer(try await responder.read(request, at: location, options, as: identity))
     default:
+      // A client may take long to send a body, and must not keep a place of a namespace meanwhile.
+      let data = try await writtenData(of: request, at: location, options, &body, writer)
       return .answer(
-        try await write(request, at: location, options, as: identity, &body, writer))
+        try await inNamespace(of: request.target)
+          .write(data, request, at: location, options, as: identity))
     }
   }
 

@@ -98,6 +98,15 @@ extension Sequence<ArmedWrite> {
 }
 
 extension DisconnectRequest {
+  /// The number of locations that the request writes.
+  var locationCount: Int {
+    switch self {
+    case .set: 1
+    case .update(_, let changes): changes.count
+    case .cancel: 0
+    }
+  }
+
   /// Returns the write, or nil for a cancellation.
   ///
   /// - Throws: `TreeError` when the write is invalid.

@@ -1,7 +1,7 @@
 /// The bytes that one connection makes the server hold, by kind.
 ///
 /// It counts everything that a client can make the server hold: unfinished lines, requests without a reply, replies and
-/// events that the client does not read, on-disconnect writes, and subscriptions. The total is charged to the server's
+/// events that the client does not read, on-disconnect writes, logins, and subscriptions. The total is charged to the server's
 /// `MemoryBudget`.
 public struct Ledger: Sendable, Equatable {
   /// Bytes of input that is not a whole request yet, or not decoded yet. Released when it is decoded.
@@ -20,6 +20,9 @@ public struct Ledger: Sendable, Equatable {
   public var reserved = 0
   /// Bytes of the on-disconnect writes. Released when they are cancelled or carried out.
   public var armed = 0
+  /// Bytes of the login, and of the logins in which on-disconnect writes were armed. Released when the login and these
+  /// writes end.
+  public var logins = 0
   /// Bytes of the subscriptions, as `SubscriptionRequest.bytes` estimates them. Released when they end.
   public var subscriptions = 0
 
@@ -28,14 +31,16 @@ public struct Ledger: Sendable, Equatable {
 
   /// The sum.
   public var total: Int {
-    input + requests + replies + unsent + unencoded + heldEvents + reserved + armed + subscriptions
+    input + requests + replies + unsent + unencoded + heldEvents + reserved + armed + logins
+      + subscriptions
   }
 
   /// Asserts that no kind is negative.
   func assertValid() {
     assert(
-      min(input, requests, replies, unsent, unencoded, heldEvents, reserved, armed, subscriptions)
-        >= 0,
+      min(
+        input, requests, replies, unsent, unencoded, heldEvents, reserved, armed, logins,
+        subscriptions) >= 0,
       "a ledger has a negative entry: \(self)")
   }
 }

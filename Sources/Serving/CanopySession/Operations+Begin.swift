@@ -61,7 +61,8 @@ extension Operations {
       }
       Task {
         completion(
-          await onDisconnect(request, text: text, as: identity, armed, in: login, for: owner))
+          await onDisconnect(
+            request, text: text, as: identity, armed, in: login, for: owner, turns: turns))
       }
     }
   }

@@ -37,31 +37,58 @@ extension Operations {
   }
 
   /// Arms or cancels on-disconnect writes, and counts the priorities that follow from them now for a user and a network.
+  ///
+  /// - Parameter turns: the connection and its network, which share their turns of computing.
   func onDisconnect(
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
-    in login: AdministratorLogin?, for owner: WriteQuotas.Owner
+    in login: AdministratorLogin?, for owner: WriteQuotas.Owner, turns: TurnGroup? = nil
   ) async -> Session.Completion {
     do {
+      // Checked before anything is computed from them.
+      guard request.locationCount <= limits.disconnectLocationsMax else { throw tooManyArmed }
+      let step: @Sendable () throws -> Arming = { [self] in
+        try arming(request, bytes: text.utf8.count, as: identity, armed, for: owner)
+      }
+      let takesLong =
+        request.locationCount > Operations.locationsMadeAtOnceMax
+        || text.utf8.count > Operations.bytesEncodedAtOnceMax
+      let effect =
+        takesLong
+        ? try await beside(turns, step) : try await shortWork.withTurn(of: turns) { try step() }
       var completion = Session.Completion(.null)
-      completion.armed = try await arm(
-        request, text: text, as: identity, armed, in: login, for: owner)
+      completion.armed = try await store(effect, text: text, in: login)
       return completion
     } catch {
       return Session.Completion(storeError(error))
     }
   }
 
-  /// Returns the writes that the connection has after a request.
+  /// The effect of a request on the on-disconnect writes of its connection.
+  private struct Arming: Sendable {
+    /// The write that is armed; nil for none.
+    let added: Write?
+    let caller: RuleCaller?
+    let session: ArmedSession?
+    /// The earlier writes that stay, as a whole or in part.
+    var kept: [ArmedWrite] = []
+    /// The new exceptions of those that stay in part.
+    var exceptions: [DisconnectWriteID: [String]] = [:]
+    /// The earlier writes that do not stay.
+    var removed: [DisconnectWriteID] = []
+
+    /// Whether the store need not write.
+    var changesNothing: Bool { added == nil && exceptions.isEmpty && removed.isEmpty }
+  }
+
+  /// Authorizes the write of a request, and returns the effect of the request. Call it in a turn: it may take as many steps
+  /// of the rules as a write.
   ///
-  /// - Throws: `WireError` or `TreeError` if the request cannot be granted; the store's error.
-  private func arm(
-    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite],
-    in login: AdministratorLogin?, for owner: WriteQuotas.Owner
-  ) async throws -> [ArmedWrite] {
+  /// - Throws: `WireError` or `TreeError` if the request cannot be granted.
+  private func arming(
+    _ request: DisconnectRequest, bytes: Int, as identity: Identity, _ armed: [ArmedWrite],
+    for owner: WriteQuotas.Owner
+  ) throws -> Arming {
     let write = try request.write()
-    let locations = write?.items.count ?? 0
-    // Checked before the write is compared with others.
-    guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
     if let write {
       try write.checkLeafPaths()
       try write.checkServerValues()
@@ -80,38 +107,47 @@ extension Operations {
       let verdict = rules.current.rules.authorize(
         assignments, before: root, after: after, as: caller)
       guard verdict.isAllowed else { throw WireError.denied }
+      try checkServerPlaces(assignments, before: root, after: after)
     }
+    let added = write.flatMap { $0.items.isEmpty ? nil : $0 }
+    var arming = Arming(added: added, caller: caller, session: session)
     let replaced = LocationCover(request.locations(of: write))
-    var kept: [ArmedWrite] = []
-    var changed: [DisconnectWriteID: [String]] = [:]
-    var removed: [DisconnectWriteID] = []
     for var other in armed {
       let exceptions = other.except(replaced)
       if exceptions.isEmpty {
-        kept.append(other)
+        arming.kept.append(other)
       } else if other.write.items.isEmpty {
-        removed.append(other.id)
+        arming.removed.append(other.id)
       } else {
-        kept.append(other)
-        changed[other.id] = exceptions.map(\.text)
+        arming.kept.append(other)
+        arming.exceptions[other.id] = exceptions.map(\.text)
       }
     }
-    let added = write.flatMap { $0.items.isEmpty ? nil : $0 }
-    let bytes = text.utf8.count
-    if added != nil {
-      guard kept.count < limits.disconnectWritesMax,
-        kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax,
-        kept.reduce(locations, { $0 + $1.write.items.count }) <= limits.disconnectLocationsMax
+    if let added {
+      guard arming.kept.count < limits.disconnectWritesMax,
+        arming.kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax,
+        arming.kept.reduce(added.items.count, { $0 + $1.write.items.count })
+          <= limits.disconnectLocationsMax
       else { throw tooManyArmed }
     }
-    // If nothing changes, the store need not write.
-    if added == nil, changed.isEmpty, removed.isEmpty { return kept }
+    return arming
+  }
+
+  /// Stores the effect of a request, and returns the writes that the connection has after it.
+  ///
+  /// - Throws: the store's error.
+  private func store(
+    _ arming: Arming, text: String, in login: AdministratorLogin?
+  ) async throws -> [ArmedWrite] {
+    var kept = arming.kept
+    if arming.changesNothing { return kept }
+    let (caller, session) = (arming.caller, arming.session)
     // All writes of the connection are one group, so that also the next process makes them in one commit.
     let group = kept.first?.group
     let id = try await disconnectStore.changeDisconnectWrites(
-      adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
-      to: group, exceptions: changed, removing: removed)
-    if let id, let added {
+      adding: arming.added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
+      to: group, exceptions: arming.exceptions, removing: arming.removed)
+    if let id, let added = arming.added {
       kept.append(
         ArmedWrite(
           id: id, group: group, write: added, caller: caller, session: session, login: login,

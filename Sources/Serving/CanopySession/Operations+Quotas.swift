@@ -5,8 +5,8 @@ internal import CanopyWire
 
 /// The admission of writes: the same for all protocols. The free space of the disk comes first, and then the quotas.
 extension Operations {
-  /// The bytes of a write that are measured on the caller's thread. The others are measured where the write is made, and
-  /// count then.
+  /// The bytes of a write to the tree that are measured on the caller's thread. The others are measured where the write is
+  /// made, and count then.
   static let bytesCountedAtOnceMax = Operations.bytesEncodedAtOnceMax
 
   /// Returns the owner for which the writes of a caller count.

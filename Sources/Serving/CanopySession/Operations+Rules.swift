@@ -96,6 +96,22 @@ extension Operations {
     try rules.current.checkDerivation(at: write.assignments.lazy.map(\.location))
   }
 
+  /// Refuses a write of a client to a place of the server, whatever the rules say: see `Layout.serverPlaces`. Not called
+  /// for the administrator.
+  ///
+  /// - Throws: `WireError` with the place.
+  func checkServerPlaces(
+    _ assignments: [Assignment], before: Node, after: Node
+  ) throws(WireError) {
+    // In other namespaces these places have no meaning.
+    guard hasBlog,
+      let place = Layout.serverPlace(changedBy: assignments, before: before, after: after)
+    else { return }
+    throw WireError(
+      .permissionDenied,
+      "/\(place) belongs to the server: only the administrator may write it, also as a part of /")
+  }
+
   /// Returns the check that the rules allow a listener, or nil for the administrator.
   public func listenAuthorization(_ listening: Listening, as identity: Identity)
     -> ListenAuthorization?
@@ -208,10 +224,14 @@ private struct CallerPolicy: WritePolicy {
 }
 
 extension Operations {
-  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+  /// Returns all assignments of the commit of a client's write that the rules allow; nil if nothing follows from the write.
   ///
-  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
+  /// Only the built-in rules are about the blog: other rules may give its places another meaning, except for those of the
+  /// server.
+  ///
+  /// - Throws: `WireError` for a write to a place of the server; an error of the blog.
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    try checkServerPlaces(write.assignments, before: write.before, after: write.after)
     let version = rules.current
     try version.checkDerivation(at: write.assignments.lazy.map(\.location))
     guard version.isAboutBlog else { return nil }

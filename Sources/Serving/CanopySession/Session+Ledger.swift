@@ -3,6 +3,17 @@ extension Session {
   mutating func setArmed(_ armed: [ArmedWrite]) {
     self.armed = armed
     ledger.armed = armed.reduce(0) { $0 + $1.memoryBytes }
+    chargeLogins()
+  }
+
+  /// Charges the login of the connection, and those in which its on-disconnect writes were armed, once each.
+  mutating func chargeLogins() {
+    var logins: [ObjectIdentifier: Int] = [:]
+    if let own = identity.session { logins[ObjectIdentifier(own)] = own.memoryBytes }
+    for case let login? in armed.lazy.map(\.session?.session) {
+      logins[ObjectIdentifier(login)] = login.memoryBytes
+    }
+    ledger.logins = logins.values.reduce(0, +)
   }
 
   /// Adds a subscription and charges its bytes.

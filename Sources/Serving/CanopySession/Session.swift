@@ -316,5 +316,6 @@ public struct Session: ~Copyable {
   mutating func setIdentity(_ identity: Identity) {
     if case .user(let old) = self.identity { actions.append(.release(old)) }
     self.identity = identity
+    chargeLogins()
   }
 }

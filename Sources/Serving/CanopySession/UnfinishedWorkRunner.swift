@@ -7,7 +7,8 @@ internal import Logging
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
 /// It sleeps until a commit leaves work, and begins with the work that the last process left. It works only while the
-/// built-in rules are in force: under other rules the places of the marks can have data of clients.
+/// built-in rules are in force: under other rules the places of the marks can have data of the administrator. No other
+/// client can write there: see `Operations.checkServerPlaces(_:before:after:)`.
 public final class UnfinishedWorkRunner: Sendable {
   private let engine: Engine
   private let rules: RulesKeeper

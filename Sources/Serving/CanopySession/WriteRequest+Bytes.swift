@@ -4,10 +4,11 @@ internal import CanopyWire
 /// The bytes for which a write counts: those of its paths and values as JSON, or a little more. The journal has each
 /// location of an update with its whole path.
 extension WriteRequest {
-  /// Returns the bytes, up to a bound. O(bound).
+  /// Returns the bytes, up to a bound, and those of a write of the blog without one: the lengths of texts are known.
+  /// O(bound).
   func bytes(atMost bytesMax: Int) -> Int {
     switch self {
-    case .blog(let write): min(bytesMax, write.bytes)
+    case .blog(let write): write.bytes
     case .push(let path, let value):
       TreeWrite.set(Location(path), value).bytes(atMost: bytesMax)
     case .tree(let write), .once(_, let write): write.bytes(atMost: bytesMax)

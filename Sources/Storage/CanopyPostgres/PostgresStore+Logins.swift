@@ -65,5 +65,17 @@
       _ = try await change(
         "DELETE FROM canopy.login_failures WHERE namespace = $1 AND key = $2", .bytes(key))
     }
+
+    /// Deletes the rows of the keys that begin with a prefix, which are neighbours in the index of the table.
+    public func forget(startingWith prefix: [UInt8]) async throws {
+      // The first key behind them: bytes of 255 at the end have no successor.
+      var end = prefix
+      while end.last == 255 { end.removeLast() }
+      guard let last = end.popLast() else { return }
+      end.append(last + 1)
+      _ = try await change(
+        "DELETE FROM canopy.login_failures WHERE namespace = $1 AND key >= $2 AND key < $3",
+        .bytes(prefix), .bytes(end))
+    }
   }
 #endif

@@ -45,4 +45,9 @@ public actor InMemoryLoginAttempts: LoginAttempts {
   public func forget(_ key: [UInt8]) {
     entries[key] = nil
   }
+
+  /// Removes the keys that begin with a prefix.
+  public func forget(startingWith prefix: [UInt8]) {
+    entries = entries.filter { !$0.key.starts(with: prefix) }
+  }
 }

@@ -39,6 +39,18 @@ public func verifyContract(of a: any LoginAttempts, and b: any LoginAttempts) as
   #expect(try #require(try await b.begin(ada, endless)) > 1_000_000 * hour)
   try await b.forget(ada)
 
+  // All keys with a prefix are forgotten, and no others.
+  let keys: [[UInt8]] = [
+    [2, 97, 255], [2, 97, 255, 0], [2, 97, 255, 255, 255], [2, 97], [2, 98],
+  ]
+  let once = LoginWaits(failuresMax: 1, first: hour, max: hour)
+  for key in keys { #expect(try await a.begin(key, once) == nil) }
+  try await b.forget(startingWith: [2, 97, 255])
+  for (index, key) in keys.enumerated() {
+    #expect(try await (a.begin(key, once) == nil) == (index < 3), "\(key)")
+    try await a.forget(key)
+  }
+
   // Twenty attempts begin at once. As many are admitted as may fail without a wait.
   let admitted = try await withThrowingTaskGroup(of: Bool.self) { group in
     for number in 0..<20 {

@@ -49,6 +49,43 @@ import Testing
     #expect(drain(&queue) == ["a1", "b1", "c1", "a2"])
   }
 
+  /// Adds known elements whose names begin with their groups and keys, such as `Xa1`.
+  private func addKnown(_ names: [String], to queue: inout Queue) -> [String] {
+    names.map { name in
+      switch queue.addKnown(
+        name, for: String(name.prefix(2)), groupedBy: { String($0.prefix(1)) })
+      {
+      case .added: "added"
+      case .replaced(let other): "replaced \(other)"
+      case .refused: "refused"
+      }
+    }
+  }
+
+  @Test
+  func `in a full queue, a known element replaces one of the largest group that is not known`() {
+    var queue = Queue(countMax: 4, perKeyMax: 2)
+    for name in ["Xa1", "Ya1", "Yb1", "Zc1"] { _ = queue.add(name, for: String(name.prefix(2))) }
+    guard case .refused = queue.add("Wd1", for: "Wd") else {
+      Issue.record("an element that is not known replaces none")
+      return
+    }
+    #expect(addKnown(["Wd1"], to: &queue) == ["replaced Yb1"])
+    #expect(addKnown(["Wd2"], to: &queue) == ["replaced Xa1"], "all have as many")
+    #expect(addKnown(["Wd3"], to: &queue) == ["refused"], "a key has two at most")
+    #expect(addKnown(["We1", "Vf1"], to: &queue) == ["replaced Wd2", "replaced Ya1"])
+    #expect(drain(&queue) == ["Zc1", "Wd1", "We1", "Vf1"])
+  }
+
+  @Test func `known elements replace each other only for groups with fewer`() {
+    var queue = Queue(countMax: 3, perKeyMax: 1)
+    #expect(addKnown(["Xa1", "Xb1", "Yc1"], to: &queue) == ["added", "added", "added"])
+    #expect(addKnown(["Yd1", "Ze1", "Wf1"], to: &queue) == ["refused", "replaced Xb1", "refused"])
+    #expect(drain(&queue) == ["Xa1", "Yc1", "Ze1"])
+    var none = Queue(countMax: 0, perKeyMax: 1)
+    #expect(addKnown(["Xa1"], to: &none) == ["refused"])
+  }
+
   @Test func `an element is removed from any position`() {
     var queue = Queue(countMax: 9, perKeyMax: 9)
     _ = add(["a1", "a2", "b1"], to: &queue)

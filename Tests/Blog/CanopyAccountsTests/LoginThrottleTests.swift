@@ -98,6 +98,43 @@ import Testing
     #expect(throttle.count == 1)
   }
 
+  @Test mutating func `all networks together have a larger bound, with the same waits`() {
+    let all = LoginThrottle.Key.address(Array("ada@example.org".utf8))
+    for _ in 0..<99 {
+      #expect(throttle.reserve(all, now: 0) == nil)
+      throttle.failed(all, now: 0)
+    }
+    #expect(throttle.reserve(all, now: 0) == nil)
+    throttle.failed(all, now: 0)
+    #expect(throttle.reserve(all, now: 0) == 1_000)
+  }
+
+  @Test mutating func `all logins to one address are forgotten together, and no others`() {
+    let address = Array("ada@example.org".utf8)
+    let others: [LoginThrottle.Key] = [
+      .login(address + [33], from: .local), .address(Array("da@example.org".utf8)), "bob@x",
+    ]
+    let keys: [LoginThrottle.Key] = [.address(address), key, .login(address, from: .local)]
+    for key in keys + others { throttle.failed(key, now: 0) }
+    throttle.forgetLogins(to: address)
+    #expect(throttle.count == others.count)
+    for key in others { throttle.forget(key) }
+    #expect(throttle.count == 0)
+  }
+
+  @Test func `the bytes of keys differ, and those of logins to one address have its prefix`() {
+    let address = Array("a@x".utf8)
+    let networks =
+      ["192.0.2.1", "2001:db8::1", "::1", ""].map { RemoteNetwork($0) } + [.foreignPage]
+    let logins = networks.map { LoginThrottle.Key.login(address, from: $0).bytes }
+    let others = [LoginThrottle.Key.address(address), .login(address + [120], from: .local)].map(
+      \.bytes)
+    #expect(Set(logins + others).count == 7)
+    let prefix = LoginThrottle.Key.prefix(ofLoginsTo: address)
+    #expect(logins.allSatisfy { $0.starts(with: prefix) })
+    #expect(!others.contains { $0.starts(with: prefix) })
+  }
+
   @Test mutating func `a clock that was set back does not extend the wait`() {
     for _ in 0..<5 { fail(at: 1_000_000) }
     #expect(throttle.reserve(key, now: 0) == 1_000)
@@ -125,8 +162,8 @@ import Testing
 }
 
 extension LoginThrottle.Key: ExpressibleByStringLiteral {
-  /// Returns the key of an e-mail address.
+  /// Returns the key of logins to an e-mail address from one network.
   public init(stringLiteral text: String) {
-    self = .email(text)
+    self = .login(Array(text.utf8), from: ServiceFixture.remote)
   }
 }

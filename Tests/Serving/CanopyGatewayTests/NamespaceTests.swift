@@ -123,6 +123,48 @@ import Testing
     }
   }
 
+  @Test func `the places of the server are ordinary ones in another namespace`() async throws {
+    let source = try MemoryNamespaces(["a"])
+    let open = #"{"rules":{".read":true,".write":true}}"#
+    try await withGateway(rules: open, namespaces: source) { server in
+      try await server.connect { client in
+        for place in ["erasures", "deletions", "renames", "removed-posts"] {
+          let put = try await client.request(
+            "PUT", "/\(place)/u.json", [:], #"{"stage":"account"}"#)
+          #expect(put.status == 401 && put.text.contains("belongs to the server"), "\(put.text)")
+          let other = try await client.request(
+            "PUT", "/\(place)/u.json?ns=a", [:], #"{"stage":"account"}"#)
+          #expect(other.status == 200)
+        }
+      }
+    }
+  }
+
+  @Test(arguments: ["PUT", "PATCH", "POST"])
+  func `a write whose body is incomplete takes no place of a namespace`(_ method: String)
+    async throws
+  {
+    let source = try MemoryNamespaces(["a", "b"])
+    var settings = Namespaces.Settings()
+    settings.openMax = 1
+    try await withGateway(namespaces: source, namespaceSettings: settings) { server in
+      try await server.connect { slow in
+        let body = #"{"n":"\#(String(repeating: "x", count: 20_000))"}"#
+        try await slow.send(
+          "\(method) /open/x.json?ns=a HTTP/1.1\r\nHost: localhost\r\n"
+            + "Content-Length: \(body.utf8.count)\r\n\r\n" + body.dropLast())
+        try await eventually {
+          server.parts.operations.memory.used >= GatewayConnection.baseBytes + 16_000
+        }
+        let read = try await server.connect { try await $0.request("GET", "/open.json?ns=b") }
+        #expect(read.status == 200 && source.opened == ["b"])
+        try await slow.send("}")
+        #expect(try await slow.response().status == 200)
+        #expect(source.opened == ["b", "a"] && source.closed == ["b"])
+      }
+    }
+  }
+
   @Test func `no data of the blog is derived in another namespace, whatever its rules`()
     async throws
   {

@@ -102,6 +102,55 @@ import Testing
     }
   }
 
+  private static let places = ["removed-posts", "renames", "deletions", "erasures"]
+
+  @Test(arguments: places)
+  func `under other rules a client cannot write a place of the server`(_ place: String) async throws
+  {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: Self.open)
+      let ada = try await server.connect(as: "ada")
+      let refusal =
+        "-PERMISSION_DENIED /\(place) belongs to the server: only the administrator may write it, "
+        + "also as a part of /"
+      let mark = #"{"stage":"account"}"#
+      let large = (0..<100).map { "\"k\($0)\":\(mark)" }.joined(separator: ",")
+      let lines = [
+        "SET /\(place)/u \(mark)", "SET /\(place) {\"u\":\(mark)}", "SET /\(place)/.priority 1",
+        "SET / {\"a\":1,\"\(place)\":{\"u\":\(mark)}}", "UPDATE / {\"a\":1,\"\(place)/u/stage\":1}",
+        "UPDATE /\(place) {\(large)}", "PUSH /\(place) \(mark)", "REMOVE /\(place)/u",
+        "CAS /\(place)/u null_etag \(mark)", "ONCE 0123456789abcdef 1 0 SET /\(place)/u \(mark)",
+        "ONDISCONNECT SET /\(place)/u \(mark)", "ONDISCONNECT UPDATE / {\"\(place)/u\":\(mark)}",
+      ]
+      for line in lines { try await ada.expect(line, refusal) }
+      #expect(server.root.child(try Key(place)).isAbsent)
+      try await ada.value("SET /\(place)2/u \(mark)")
+      try await ada.value("SET / {\"a\":1}")
+      // Data of the administrator stays, also if the whole tree is written.
+      try await server.set("/\(place)/u", mark)
+      for line in ["SET / {\"a\":2}", "REMOVE /"] { try await ada.expect(line, refusal) }
+      try await ada.value("SET /a 3")
+      #expect(server.root.child("a") == 3 && !server.root.child(try Key(place)).isAbsent)
+    }
+  }
+
+  @Test func `a mark that comes after an on-disconnect write of the whole tree was armed stays`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: Self.open)
+      let ada = try await server.connect(as: "ada")
+      try await ada.value("SET /a 1")
+      try await ada.value("ONDISCONNECT SET / {\"b\":1}")
+      try await server.set("/erasures/u", #"{"stage":"posts"}"#)
+      await ada.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes were refused") }
+      }
+      #expect(!server.root.child("erasures").isAbsent && server.root.child("a") == 1)
+    }
+  }
+
   @Test func `under other rules a removal shows no id of the removed post`() async throws {
     try await withServer(.inProcess) { server in
       try await server.set(rules: Self.open)

@@ -67,6 +67,14 @@ struct WriteQuotasTests {
     #expect(quotas.admit(ada, bytes: 1, once: try origin(8), now: 63_000) == nil)
   }
 
+  @Test func `a post counts with all of its bytes`() {
+    let body = String(repeating: "é", count: 65_536)
+    let bytesMax = Operations.bytesCountedAtOnceMax
+    for write in [BlogWrite.post(title: "ab", body: body), .edit(id: "p", title: "a", body: body)] {
+      #expect(WriteRequest.blog(write).bytes(atMost: bytesMax) == 131_074)
+    }
+  }
+
   @Test func `the order also holds for callers whose writes do not count`() throws {
     let quotas = quotas()
     let owner = WriteQuotas.Owner()
