@@ -192,13 +192,14 @@ private final class HeldValues {
   /// The bytes of memory that the event loop frees itself: less than a millisecond.
   static let freedAtOnceMax = 1024 * 1024
 
-  private let values: any Sendable
+  private var values: (any Sendable)?
 
   init(_ values: any Sendable) {
     self.values = values
   }
 
   deinit {
-    RetiredTrees.free([values])
+    // Taken, so that the other thread has the last reference.
+    RetiredTrees.free([values.take()])
   }
 }

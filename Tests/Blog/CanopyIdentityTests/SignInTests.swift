@@ -135,15 +135,16 @@ struct SignInTests {
     #expect(try await fixture.signIn("another one").word == "INVALID_LOGIN_CREDENTIALS")
   }
 
-  @Test func `wrong passwords for an account make the next login wait`() async throws {
+  @Test func `wrong passwords for an account make the next login of their network wait`()
+    async throws
+  {
     let fixture = try await IdentityFixture()
     try await fixture.signUp()
-    for number in 0..<5 {
-      #expect(
-        try await fixture.signIn("another one", from: "192.0.2.\(number)").word
-          == "INVALID_LOGIN_CREDENTIALS")
+    for _ in 0..<5 {
+      #expect(try await fixture.signIn("another one").word == "INVALID_LOGIN_CREDENTIALS")
     }
     #expect(try await fixture.signIn().word == "TOO_MANY_ATTEMPTS_TRY_LATER")
+    #expect(try await fixture.signIn(from: "192.0.2.1").status == 200)
     fixture.clock.advance(1_001)
     #expect(try await fixture.signIn().status == 200)
   }
