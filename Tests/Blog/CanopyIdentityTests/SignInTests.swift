@@ -144,7 +144,7 @@ struct SignInTests {
       #expect(try await fixture.signIn("another one").word == "INVALID_LOGIN_CREDENTIALS")
     }
     #expect(try await fixture.signIn().word == "TOO_MANY_ATTEMPTS_TRY_LATER")
-    #expect(try await fixture.signIn(from: "192.0.2.1").status == 200)
+    #expect(try await fixture.signIn(from: "192.0.2.2").status == 200)
     fixture.clock.advance(1_001)
     #expect(try await fixture.signIn().status == 200)
   }
