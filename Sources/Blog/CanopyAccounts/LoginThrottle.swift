@@ -15,8 +15,8 @@
 ///                           ├────── failed ────▶ one more failure, perhaps a wait
 ///                           └────── released ──▶ the previous state (nothing was hashed)
 ///
-/// Each operation but ``forgetLogins(to:)`` is O(1). The number of keys is bounded; the least recently used key is forgotten first. Each
-/// remembered key has cost its sender a hash.
+/// Each operation but ``forgetLogins(to:)`` is O(1). The number of keys is bounded; the least recently used key is
+/// forgotten first. Each remembered key has cost its sender a hash.
 ///
 /// Caveat: only success or eviction resets the count. So an attacker with many networks can keep an address waiting on new
 /// networks, up to an hour for each guess. Any limit on guesses has this effect.
@@ -116,11 +116,6 @@ struct LoginThrottle: Sendable {
     guard var entry = entries[key] else { return }
     entry.inFlight = max(0, entry.inFlight - 1)
     keep(entry, for: key)
-  }
-
-  /// Forgets a key.
-  mutating func forget(_ key: Key) {
-    entries.remove(key)
   }
 
   /// Forgets all logins to an address, because the account has a new password. O(remembered keys).

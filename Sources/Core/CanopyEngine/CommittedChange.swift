@@ -69,8 +69,8 @@ public final class CommittedChange: Sendable {
     written = .locations(locations)
   }
 
-  /// The bytes from which on the versions of the tree are released on another thread. The loop that is last to deliver the
-  /// events may hold the only references to the values that were replaced.
+  /// The bytes from which on the versions of the tree are mostly freed on another thread. The loop that is last to deliver
+  /// the events may hold the only references to the values that were replaced.
   private static let releasedBytesMax = 16 * 1024
 
   deinit {

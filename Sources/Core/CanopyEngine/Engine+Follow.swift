@@ -159,7 +159,7 @@ extension Engine {
       $0.indexing?.missed += adopted.map(\.assignments)
     }
     if RetiredTrees.areLarge(adopted.map(\.assignments), in: before.root) {
-      retired.free(.init(tree: before, commits: []))
+      RetiredTrees.free(before)
     }
     return mark
   }

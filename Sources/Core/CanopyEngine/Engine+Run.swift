@@ -45,7 +45,7 @@ extension Engine {
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let time = await carryOutBatch(writer) {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
-      if let content = writer.retired.take() { retired.free(content) }
+      if let content = writer.retired.take() { RetiredTrees.free(consume content) }
       watch.note("freeing", since: time)
       settle(writer)
     }

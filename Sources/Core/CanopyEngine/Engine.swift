@@ -88,7 +88,6 @@ public final class Engine: Sendable {
   let reauthorizations = ReauthorizationQueue()
   let thread: ThreadExecutor
   let watch: WriterWatch
-  let retired = RetiredTrees()
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
   /// The request to look for commits, which readers make that wait for a commit of another engine.
   let followRequest = FollowRequest()

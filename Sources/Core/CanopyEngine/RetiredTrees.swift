@@ -7,7 +7,7 @@ internal import Synchronization
 ///
 /// Freeing takes time in proportion to the freed bytes: about 10 ms for a branch of 15 MB with short values. The
 /// engine's thread frees small values itself, which is cheaper.
-package struct RetiredTrees: Sendable {
+package enum RetiredTrees {
   /// The bytes of JSON of the replaced values from which on another thread frees them. Measuring stops there, so it
   /// costs the writer little however large they are.
   static let largeBytesMin = 4 * 1024
@@ -43,12 +43,7 @@ package struct RetiredTrees: Sendable {
     var requests: [any PendingRequest] = []
   }
 
-  /// Takes the last references, and drops them on the queue.
-  func free(_ content: consuming Content) {
-    RetiredTrees.free(content)
-  }
-
-  /// Takes references, and drops them on the queue.
+  /// Takes references, and drops them on the queue. If they are the last ones, their objects are freed there.
   package static func free<Values: Sendable>(_ values: consuming Values) {
     let retired = Retired(values)
     queue.async { retired.drop() }

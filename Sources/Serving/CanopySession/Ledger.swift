@@ -1,8 +1,8 @@
 /// The bytes that one connection makes the server hold, by kind.
 ///
 /// It counts everything that a client can make the server hold: unfinished lines, requests without a reply, replies and
-/// events that the client does not read, on-disconnect writes, logins, and subscriptions. The total is charged to the server's
-/// `MemoryBudget`.
+/// events that the client does not read, on-disconnect writes, logins, and subscriptions. The total is charged to the
+/// server's `MemoryBudget`.
 public struct Ledger: Sendable, Equatable {
   /// Bytes of input that is not a whole request yet, or not decoded yet. Released when it is decoded.
   public var input = 0

@@ -13,7 +13,7 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - group: the connection and its network, which share their turns.
-  ///   - version: returns the present version, in the first turn; nil if there is none now.
+  ///   - version: called in the first turn. Returns the present version of the tree or of a value, or nil if there is none.
   ///   - turnMax: the time after which a turn ends.
   ///   - body: gets the version, and a closure to call often.
   /// - Returns: nil if there is no version.

@@ -38,8 +38,8 @@ public struct Session: ~Copyable {
   }
 
   let limits: Limits
-  /// Never set. The size of an existential value is not known to the compiler, so the session stays at its address for a
-  /// call of one of its methods. Otherwise a call from another module would first copy all of its 600 bytes.
+  /// Never set. Swift uses a value of a protocol type only at its address, and so also a session that contains one.
+  /// Otherwise a call of a method from another module would first copy all of its 600 bytes.
   private let atItsAddress: (any Sendable)? = nil
   /// The bytes that the connection makes the server hold.
   public internal(set) var ledger = Ledger()
@@ -168,7 +168,7 @@ public struct Session: ~Copyable {
     switch request {
     case .get(_, let options) where options.hasQuery && options.query.order != .key: .exclusive
     case .count(_, let query) where query != .all && query.order != .key: .exclusive
-    default: .read
+    case .hello, .ping, .help, .whoAmI, .blog, .get, .count, .info, .rules, .keys, .atLeast: .read
     }
   }
 

@@ -67,14 +67,6 @@ public final class FolderLock: Sendable {
       && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev
   }
 
-  /// Synchronizes a folder with the disk, so that a changed name in it is durable. Ignores errors.
-  static func synchronize(_ folder: String) {
-    let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard directory >= 0 else { return }
-    fsync(directory)
-    close(directory)
-  }
-
   deinit {
     release()
   }

@@ -1,3 +1,4 @@
+internal import CanopySystem
 internal import Foundation
 
 extension SQLiteStore {
@@ -23,7 +24,8 @@ extension SQLiteStore {
         "\(folder) cannot be removed: \(String(cString: strerror(code))); check the permissions of the folder above it"
       )
     }
-    FolderLock.synchronize(URL(fileURLWithPath: removed).deletingLastPathComponent().path)
+    // Otherwise a loss of power may bring the name back, and the removal is to be asked for again.
+    try? AtomicFile.synchronizeFolder(of: removed)
     try delete(removed)
   }
 

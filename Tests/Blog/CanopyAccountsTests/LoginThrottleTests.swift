@@ -5,6 +5,7 @@ import Testing
 @Suite struct LoginThrottleTests {
   private var throttle = LoginThrottle(settings: AccountSettings())
   private let key: LoginThrottle.Key = "ada@example.org"
+  private let address = Array("ada@example.org".utf8)
 
   private mutating func fail(at now: Int64) {
     #expect(throttle.reserve(key, now: now) == nil)
@@ -61,7 +62,7 @@ import Testing
     for _ in 0..<4 { fail(at: 0) }
     #expect(throttle.reserve(key, now: 0) == nil, "the failures before do not count")
     throttle.failed(key, now: 0)
-    throttle.forget(key)
+    throttle.forgetLogins(to: address)
     #expect(throttle.reserve(key, now: 0) == nil)
     throttle.released(key)
     #expect(throttle.count == 0)
@@ -90,7 +91,7 @@ import Testing
 
   @Test mutating func `an attempt can end after its address was forgotten`() {
     #expect(throttle.reserve(key, now: 0) == nil)
-    throttle.forget(key)
+    throttle.forgetLogins(to: address)
     throttle.succeeded(key)
     throttle.released(key)
     #expect(throttle.count == 0)
@@ -110,7 +111,6 @@ import Testing
   }
 
   @Test mutating func `all logins to one address are forgotten together, and no others`() {
-    let address = Array("ada@example.org".utf8)
     let others: [LoginThrottle.Key] = [
       .login(address + [33], from: .local), .address(Array("da@example.org".utf8)), "bob@x",
     ]
@@ -118,7 +118,9 @@ import Testing
     for key in keys + others { throttle.failed(key, now: 0) }
     throttle.forgetLogins(to: address)
     #expect(throttle.count == others.count)
-    for key in others { throttle.forget(key) }
+    for other in [address + [33], Array("da@example.org".utf8), Array("bob@x".utf8)] {
+      throttle.forgetLogins(to: other)
+    }
     #expect(throttle.count == 0)
   }
 

@@ -35,7 +35,8 @@ import Testing
       #expect(kept == expected, "\(disk.firstFault)")
       if expected == first { failed.insert(disk.firstFault) }
     }
-    // Of the temporary file, its removal, creation, write, synchronization and new name; of the folder, the two calls.
+    // Five calls are for the temporary file: remove an old one, create, write, synchronize and rename it. The other two
+    // open and synchronize the folder.
     #expect(failed.count == 7, "\(failed)")
   }
 

@@ -25,8 +25,7 @@ struct Compare: ParsableCommand {
   @Option(help: "The number of rounds of each work, instead of the default.") var rounds: Int?
   @Option(help: "The measured seconds of each round, instead of the default.") var seconds: Double?
   @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
-  @Option(help: "The file to write the tables to.") var markdown: String?
-  @Option(help: "The file to write all numbers to.") var json: String?
+  @OptionGroup var files: ReportFiles
 
   func validate() throws {
     for name in only where !Work.names.contains(name) {
@@ -53,7 +52,7 @@ struct Compare: ParsableCommand {
       Children.endAll()
       withExtendedLifetime(signals) {}
     }
-    raiseFileLimit(to: 0)
+    raiseFileLimit()
     var plan = quick ? Plan.quick : Plan.full
     if let rounds { plan.rounds = max(1, rounds) }
     if let seconds { plan.seconds = seconds }
@@ -66,15 +65,7 @@ struct Compare: ParsableCommand {
     var report = comparison.report
     let elapsed = Double(monotonicNanoseconds() - started) / 1e9
     report.setting.append("took \(Int(elapsed)) s")
-    print("\n" + report.markdown)
-    if let markdown {
-      try report.markdown.write(toFile: markdown, atomically: true, encoding: .utf8)
-    }
-    if let json {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
-      try encoder.encode(report).write(to: URL(fileURLWithPath: json))
-    }
+    try files.write(report.markdown, report)
     if !report.failures.isEmpty { throw ExitCode(1) }
   }
 
@@ -87,8 +78,8 @@ struct Compare: ParsableCommand {
 
 /// Raises the limit on open files, as far as this user may: a thousand listeners need two thousand.
 ///
-/// - Parameter count: the wanted number. Only root may exceed the hard limit.
-func raiseFileLimit(to count: Int) {
+/// - Parameter count: the wanted number, of which only root gets more than the hard limit; otherwise that limit is set.
+func raiseFileLimit(to count: Int = 0) {
   var limit = rlimit()
   guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
   if count > limit.rlim_max {
@@ -101,7 +92,7 @@ func raiseFileLimit(to count: Int) {
 
 extension PeerName {
   /// The systems that `--system` can name.
-  fileprivate static let named = allCases.filter { $0 != .canopyOnPostgres }
+  fileprivate static let named = allCases.filter { $0 != .canopyOnPostgres && $0 != .nats }
   fileprivate static let list = named.map { $0.rawValue.lowercased() }.joined(separator: ", ")
 
   func matches(_ name: String) -> Bool {

@@ -23,8 +23,7 @@ struct Growth: ParsableCommand {
   @Option(help: "The rounds of each value, of which the median counts.") var rounds = 3
   @Option(help: "The measured seconds of each round.") var seconds = 1.0
   @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
-  @Option(help: "The file to write the tables to.") var markdown: String?
-  @Option(help: "The file to write all numbers to.") var json: String?
+  @OptionGroup var files: ReportFiles
   @Option(help: "The folder to write the drawings to, as SVG.") var drawings: String?
 
   func validate() throws {
@@ -57,15 +56,7 @@ struct Growth: ParsableCommand {
       for children in sizes(from: 1_000, to: children) { try run.measureChildren(children) }
     }
     let report = run.report
-    print("\n" + report.markdown)
-    if let markdown {
-      try report.markdown.write(toFile: markdown, atomically: true, encoding: .utf8)
-    }
-    if let json {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.sortedKeys]
-      try encoder.encode(report).write(to: URL(fileURLWithPath: json))
-    }
+    try files.write(report.markdown, report)
     if let drawings {
       try FileManager.default.createDirectory(
         atPath: drawings, withIntermediateDirectories: true)

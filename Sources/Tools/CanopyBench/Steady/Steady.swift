@@ -20,8 +20,7 @@ struct Steady: ParsableCommand {
   @Option(help: "The number of posts at the start.") var posts = 100_000
   @Option(help: "The number of authors of these posts.") var users = 1_000
   @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
-  @Option(help: "The file to write the tables to.") var markdown: String?
-  @Option(help: "The file to write all numbers to.") var json: String?
+  @OptionGroup var files: ReportFiles
   @Option(help: "The file to write the drawing of the throughput to, as SVG.") var drawing: String?
 
   private static let systems = [PeerName.canopy, .redis, .postgres]
@@ -53,15 +52,7 @@ struct Steady: ParsableCommand {
     where system.isEmpty || system.contains(where: { name.matches($0) }) {
       try run.measure(name)
     }
-    print("\n" + run.report.markdown)
-    if let markdown {
-      try run.report.markdown.write(toFile: markdown, atomically: true, encoding: .utf8)
-    }
-    if let json {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = [.sortedKeys]
-      try encoder.encode(run.report).write(to: URL(fileURLWithPath: json))
-    }
+    try files.write(run.report.markdown, run.report)
     if let drawing {
       try run.report.drawing.svg.write(toFile: drawing, atomically: true, encoding: .utf8)
     }

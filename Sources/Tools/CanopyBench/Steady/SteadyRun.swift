@@ -58,7 +58,9 @@ final class SteadyRun {
       let verdict = try Server.run(["verify", "--data", peer.folderAtEnd])
       if verdict.status != 0 { throw BenchFailure("canopy verify: \(verdict.output)") }
     }
-    try? FileManager.default.removeItem(atPath: folder + "/" + name.rawValue)
+    for checkpoints in [Checkpoints.later, .byDefault] {
+      try? FileManager.default.removeItem(atPath: folder(of: name, checkpoints))
+    }
     report.systems.append(outcome)
     say(outcome.markdown)
   }
@@ -69,9 +71,13 @@ final class SteadyRun {
       requestsPerSecond: requestsPerSecond, hasTimeline: true)
   }
 
+  private func folder(of name: PeerName, _ checkpoints: Checkpoints) -> String {
+    "\(folder)/\(name.rawValue)-\(checkpoints)"
+  }
+
   private func start(_ name: PeerName, _ checkpoints: Checkpoints) throws -> any Peer {
     say("\(name.rawValue): loading")
-    let folder = "\(folder)/\(name.rawValue)-\(checkpoints)"
+    let folder = folder(of: name, checkpoints)
     let peer: any Peer
     switch name {
     case .redis:
