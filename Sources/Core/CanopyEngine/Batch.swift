@@ -228,7 +228,7 @@ struct Batch {
   /// The engine does not call this after the last request, so that a single write does not pay for it.
   mutating func measure() {
     for commit in commits[measured...] {
-      bytes += commit.text?.byteCount ?? commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      bytes += commit.textBytes
     }
     measured = commits.count
   }
@@ -252,6 +252,11 @@ struct Change {
 }
 
 extension Commit {
+  /// The bytes of the assignments and of the before-image in the journal.
+  ///
+  /// O(1) if the commit carries its text. Otherwise it is an estimate, which stops at the bound of a batch.
+  public var textBytes: Int { text?.byteCount ?? estimatedBytes(upTo: Engine.batchBytesMax) }
+
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
   func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }
 
