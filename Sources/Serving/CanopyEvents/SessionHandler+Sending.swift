@@ -48,6 +48,7 @@ extension SessionHandler: Flushable {
         let sent = context.eventLoop.makePromise(of: Void.self)
         sent.futureResult.assumeIsolated().whenComplete { _ in
           self.output.sent(eventBytes: eventBytes)
+          if self.session.isBehind { self.catchUpLater() }
         }
         promise = sent
       }

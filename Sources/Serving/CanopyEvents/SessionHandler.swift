@@ -66,6 +66,7 @@ open class SessionHandler {
     @exclusivity(unchecked)
   #endif
   package final var subscribers: [Int64: HubSubscription] = [:]
+  final var withholding = Withholding()
   /// The tasks that find the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
@@ -82,6 +83,16 @@ open class SessionHandler {
   @exclusivity(unchecked) private final var isPerforming = false
   /// The number of calls that make on-disconnect writes and have no outcome.
   @exclusivity(unchecked) final var carryOutsUnderWay = 0
+
+  /// The delivery of commits that were withheld.
+  struct Withholding {
+    /// The calls that wait until the subscriptions have got them.
+    var waiters: [(Snapshot) -> Void] = []
+    /// Whether the hub delivers them.
+    var isCatchingUp = false
+    /// The bytes that the channel had not sent when the last commit was withheld.
+    var unsentBytes = 0
+  }
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {
@@ -216,7 +227,7 @@ open class SessionHandler {
       hub.inbox.release()
     }
     // The events that led to the snapshot go out first.
-    let isCurrent = subscribers.isEmpty || hub.drain()
+    let isCurrent = drainEvents()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
       if let measurement { services.metrics.end(measurement) }
       return
@@ -426,9 +437,7 @@ open class SessionHandler {
         begin(context, request, slot)
       case .send(let reply):
         // No reply overtakes the events before it.
-        if clientProtocol?.mustFollowEvents(reply) == true, !subscribers.isEmpty,
-          !hub.drain()
-        {
+        if clientProtocol?.mustFollowEvents(reply) == true, !drainEvents() {
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)
           }

@@ -79,6 +79,12 @@ struct ListenReplica {
     }
   }
 
+  /// Returns the problem of a copy of the form `sync` if a reply in the style `export` has another value; nil if not.
+  func problem(asExport reply: String) throws -> String? {
+    try copy.root == WriteValue(json: reply, limits: .none).node
+      ? nil : "the reply differs: \(reply)"
+  }
+
   private func node(_ data: JSONValue?) throws -> Node {
     guard let data else { return .absent }
     return try WriteValue(json: data.text, limits: .none).node
