@@ -18,7 +18,9 @@ extension Session {
   }
 
   /// The unsent events from which on commits are withheld, as a part of `Limits.queuedBytesMax`: one of so many.
-  static let withheldPart = 16
+  ///
+  /// Many slow clients together must not exceed the memory of all connections: then the one that holds the most ends.
+  static let withheldPart = 64
 
   /// The same part while the transport accepts more. Then the client may read as fast as events come.
   static let withheldPartWhenWritable = 4

@@ -54,7 +54,7 @@ struct WithholdingTests {
     throws
   {
     let session = try Self.session(subscriptions: 1)
-    for (isWritable, part) in [(false, 16), (true, 4)] {
+    for (isWritable, part) in [(false, 64), (true, 4)] {
       for excess in 0...1 {
         let withholds = session.withholdsEvents(
           unsentEventBytes: Self.bound / part + excess, isWritable: isWritable)
@@ -62,7 +62,7 @@ struct WithholdingTests {
       }
     }
     for excess in 0...1 {
-      let hasRoom = session.hasRoomForWithheld(unsentEventBytes: Self.bound / 16 + excess)
+      let hasRoom = session.hasRoomForWithheld(unsentEventBytes: Self.bound / 64 + excess)
       #expect(hasRoom == (excess == 0))
     }
   }
