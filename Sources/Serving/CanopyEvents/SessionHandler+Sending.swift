@@ -49,6 +49,7 @@ extension SessionHandler: Flushable {
         // A copy of the number: a closure that has the variable itself would allocate it for each flush.
         sent.futureResult.assumeIsolated().whenComplete { [self, eventBytes] _ in
           output.sent(eventBytes: eventBytes)
+          if session.isBehind { catchUpLater() }
         }
         promise = sent
       }

@@ -64,6 +64,7 @@ public struct Session: ~Copyable {
   var actions: Deque<Action> = []
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
+  var withholding = Withholding()
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
@@ -194,7 +195,7 @@ public struct Session: ~Copyable {
 
   /// Whether a reply may be sent now.
   public var canSend: Bool {
-    isWritable && waitsForEvents == 0 && ledger.unencoded == 0
+    isWritable && waitsForEvents == 0 && !isBehind && ledger.unencoded == 0
       && ledger.unsent < limits.unreadReplyBytesMax
   }
 
@@ -248,7 +249,7 @@ public struct Session: ~Copyable {
       return .setReading(wantsReading)
     }
     if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil,
-      ledger.unencoded == 0, waitsForEvents == 0
+      ledger.unencoded == 0, waitsForEvents == 0, !isBehind
     {
       return close()
     }
