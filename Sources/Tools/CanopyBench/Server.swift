@@ -32,7 +32,7 @@ final class Server {
     process.arguments =
       program + [
         "serve", "--data", folder, "--port", "0", "--http-port", hasHTTP ? "0" : "off",
-        "--signups-per-minute", "1000000", "--log-level", "error",
+        "--signups-per-minute", "1000000", "--tree-max", "0", "--log-level", "error",
       ] + arguments
     let output = Pipe()
     process.standardOutput = output

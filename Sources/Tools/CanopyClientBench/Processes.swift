@@ -40,7 +40,7 @@ final class ServerProcess {
       [
         "serve", "--data", folder, "--port", "0",
         "--http-port", transport == .line ? "off" : "0", "--signups-per-minute", "1000000",
-        "--log-level", "error",
+        "--tree-max", "0", "--log-level", "error",
       ] + arguments
     let output = Pipe()
     process.standardOutput = output
