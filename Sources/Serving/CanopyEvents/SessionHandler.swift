@@ -141,6 +141,13 @@ open class SessionHandler {
     package fileprivate(set) var turns: TurnGroup?
     /// Whether the client has ended its sending side.
     var hasEnded = false
+    /// The place of the connection; nil for one that no gate has let in.
+    fileprivate(set) var place: ConnectionPlace?
+    /// The values that `place` has.
+    var standing = ConnectionPlace.Standing.new
+    var isBusy = false
+    /// Whether a request was successful.
+    var hasSucceeded = false
     /// Reports the memory that the connection holds. Nil until that is enough to report. An idle connection that takes
     /// memory has it from its beginning.
     var share: MemoryBudget.Share?
@@ -225,6 +232,7 @@ open class SessionHandler {
     client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
     client.since = operations.now()
     client.id = services.clients.add(self)
+    client.place = ConnectionPlace.take(from: context.pipeline)
   }
 
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
@@ -249,6 +257,7 @@ open class SessionHandler {
     // The events that led to the snapshot go out first.
     let isCurrent = drainEvents()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
+      client.hasSucceeded = true
       if let measurement { services.metrics.end(measurement) }
       return
     }
@@ -329,6 +338,10 @@ open class SessionHandler {
     tasks[slot] = nil
     if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
       services.metrics.end(measurement)
+    }
+    switch completion.reply {
+    case .failure: break
+    default: client.hasSucceeded = true
     }
     if let lease = completion.namespace { use(lease) }
     if completion.identity != nil { hold(completion.login) }

@@ -204,6 +204,12 @@ public struct Session: ~Copyable {
     wantsInput && phase == .open && isReading && !hasBacklog && queue.isIdle && actions.isEmpty
   }
 
+  /// Whether requests of the client wait, are under way, or have replies that wait.
+  public var hasRequests: Bool { hasBacklog || !queue.isIdle }
+
+  /// Whether the connection has neither subscriptions nor on-disconnect writes.
+  public var holdsNothing: Bool { subscriptions.isEmpty && armed.isEmpty }
+
   /// Whether the connection has no requests, on-disconnect writes and subscriptions besides those to constants, so that
   /// its client loses nothing if the connection ends and begins again, with the same login. Never that of the
   /// administrator.
