@@ -257,6 +257,9 @@ extension Commit {
   /// O(1) if the commit carries its text. Otherwise it is an estimate, which stops at the bound of a batch.
   public var textBytes: Int { text?.byteCount ?? estimatedBytes(upTo: Engine.batchBytesMax) }
 
+  /// The bytes of the assignments less those of the before-image; 0 if the commit does not carry its text. O(1)
+  public var textGrowth: Int { text?.growth ?? 0 }
+
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
   func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }
 

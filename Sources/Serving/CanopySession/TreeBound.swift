@@ -70,51 +70,124 @@ public final class TreeBound: Sendable {
 
 /// Counts the memory of the tree of one engine as long as it exists.
 ///
-/// The number follows from the tree: it is counted when the server starts, and after that from the pages that commits
-/// change. So it is also right after writes of the administrator, of other nodes, a restore and an import.
+/// The number follows from the tree: it is counted when the server starts. So it is also right after writes of the
+/// administrator, of other nodes, a restore and an import.
 ///
-/// Complexity: O(size) at the start; afterwards O(log n) for each place that a commit changes. Large values that a commit
-/// adds or removes are counted on another thread.
+/// Far below the bound, commits only add the bytes of their text. The tree is counted again, on another thread, before
+/// so many bytes were added that it may have come near the bound. Near the bound, that thread counts the pages that
+/// commits change.
+///
+/// Complexity: O(size) at the start and for a new count; O(1) for each commit on the engine's thread.
 public final class TreeCount: CommitObserver {
-  /// The children of added and removed values that are counted on the engine's thread: some tens of microseconds.
-  static let childrenAtOnceMax = 2_048
-  private static let queue = DispatchQueue(label: "canopy.memory")
+  /// The most bytes of memory that one byte of a commit's text takes: a child with a key and a value of one character has
+  /// six bytes of text, and up to 200 in pages that are half full and in indexes.
+  static let memoryOfTextByteMax = 32
+  /// The children of added indexes that are counted on the engine's thread: some tens of microseconds.
+  private static let childrenAtOnceMax = 2_048
+  private static let queue = DispatchQueue(label: "canopy.memory", qos: .utility)
+
+  private struct State {
+    /// The bytes that were counted, with the estimated growth since.
+    var bytes = 0
+    /// The bytes of commits since the count.
+    var text = 0
+    /// The tree that was counted, if it is near the bound.
+    var counted: Node?
+    /// The tree after the last commit that is to be counted.
+    var latest: Node?
+    var isCounting = false
+  }
 
   private let bound: TreeBound
-  private let counted = Atomic(0)
+  private let state = Mutex(State())
 
   /// Counts the tree of an engine, and follows its commits. The engine does not keep it alive.
   ///
   /// - Precondition: the engine does not run yet, or is idle: its thread waits for the count.
   public init(of engine: Engine, in bound: TreeBound) {
     self.bound = bound
-    var count = MemoryCount()
-    count.add(engine.add(self).root)
-    change(by: count.bytes)
+    let root = engine.add(self).root
+    state.withLock { setCount(of: root, TreeCount.bytes(of: root), in: &$0) }
   }
 
   deinit { bound.change(by: -bytes) }
 
   /// The bytes of the tree: an estimate.
-  public var bytes: Int { counted.load(ordering: .relaxed) }
+  public var bytes: Int { state.withLock { $0.bytes } }
 
-  private func change(by difference: Int) {
-    guard difference != 0 else { return }
-    counted.add(difference, ordering: .relaxed)
-    bound.change(by: difference)
+  /// Whether the tree is near the bound, so that its bytes are counted after each batch of commits.
+  var isNear: Bool { state.withLock { $0.counted != nil } }
+
+  private static func bytes(of root: Node) -> Int {
+    var count = MemoryCount()
+    count.add(root)
+    return count.bytes
   }
 
-  /// Counts the difference that commits made.
+  /// Notes commits.
   public func committed(_ commits: [Commit], from before: Node, to after: Node) {
-    var count = MemoryCount(stepsMax: TreeCount.childrenAtOnceMax)
-    count.addDifference(from: before, to: after)
-    guard !count.isComplete else { return change(by: count.bytes) }
-    let unfinished = count
-    TreeCount.queue.async { [self] in
-      var count = unfinished
-      count.finish()
-      change(by: count.bytes)
+    let text = commits.reduce(0) { $0 + $1.textBytes }
+    let replacesAll = commits.contains { $0.assignments.contains { $0.location.path.isRoot } }
+    let begins = state.withLock { state in
+      if commits.isEmpty, state.counted == nil {
+        // The tree may have got an index.
+        var count = MemoryCount(stepsMax: TreeCount.childrenAtOnceMax)
+        count.addDifference(from: before, to: after)
+        change(by: count.bytes, in: &state)
+        guard !count.isComplete else { return false }
+      }
+      let isNear = state.counted != nil
+      state.text += text
+      if !isNear { change(by: commits.reduce(0) { $0 + $1.textGrowth }, in: &state) }
+      guard isNear || replacesAll || commits.isEmpty || mayBeNear(state) else { return false }
+      state.latest = after
+      defer { state.isCounting = true }
+      return !state.isCounting
     }
+    if begins { TreeCount.queue.async { [self] in count() } }
+  }
+
+  /// Whether the tree may have come near the bound since it was counted.
+  private func mayBeNear(_ state: State) -> Bool {
+    state.text >= max(0, bound.bytesMax / 8 * 7 - state.bytes) / TreeCount.memoryOfTextByteMax
+  }
+
+  /// Counts until there is no newer tree.
+  private func count() {
+    while let (root, counted) = next() {
+      guard let counted else {
+        let bytes = TreeCount.bytes(of: root)
+        state.withLock { setCount(of: root, bytes, in: &$0) }
+        continue
+      }
+      var count = MemoryCount()
+      count.addDifference(from: counted, to: root)
+      state.withLock { setCount(of: root, $0.bytes + count.bytes, in: &$0) }
+    }
+  }
+
+  private func next() -> (root: Node, counted: Node?)? {
+    state.withLock { state in
+      guard let latest = state.latest.take() else {
+        state.isCounting = false
+        return nil
+      }
+      state.text = 0
+      return (latest, state.counted)
+    }
+  }
+
+  /// Notes a count. From three quarters of the bound on, later counts are differences to this tree.
+  private func setCount(of root: Node, _ bytes: Int, in state: inout State) {
+    change(by: bytes - state.bytes, in: &state)
+    let isNear = bytes >= bound.bytesMax / 8 * (state.counted == nil ? 6 : 5)
+    state.counted = isNear ? root : nil
+  }
+
+  private func change(by difference: Int, in state: inout State) {
+    guard difference != 0 else { return }
+    state.bytes += difference
+    bound.change(by: difference)
   }
 
   /// Waits until everything is counted.

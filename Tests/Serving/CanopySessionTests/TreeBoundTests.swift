@@ -24,11 +24,12 @@ import Testing
   }
 
   @Test
-  func `the bytes are those of the tree after commits, large values, a new index and a restart`()
+  func
+    `near the bound the bytes are those of the tree after commits, large values, a new index and a restart`()
     async throws
   {
     let journal = InMemoryJournal()
-    let bound = TreeBound(bytesMax: .max, logger: log.logger)
+    let bound = TreeBound(bytesMax: 1, logger: log.logger)
     let first = try await engine(journal)
     let count = TreeCount(of: first, in: bound)
     let running = Task { await first.run() }
@@ -62,6 +63,58 @@ import Testing
     }
     // A namespace that is closed takes no memory.
     #expect(bound.bytes == count.bytes)
+  }
+
+  @Test
+  func `far below the bound commits add their texts, and nothing is counted before it is near`()
+    async throws
+  {
+    let bytesMax = 200_000
+    let bound = TreeBound(bytesMax: bytesMax, logger: log.logger)
+    let engine = try await engine(InMemoryJournal())
+    let count = TreeCount(of: engine, in: bound)
+    let running = Task { await engine.run() }
+    #expect(!count.isNear)
+    var random = SeededGenerator(printingSeedFor: "the bound of a tree")
+    var wasNear = false
+    for number in 0..<4_000 {
+      // Short texts take much memory for each byte, and long ones little.
+      let value =
+        random.next() % 2 == 0
+        ? "1" : "\"\(String(repeating: "x", count: Int(random.next() % 90)))\""
+      let write = try Write.set(Location("/list/\(number)"), WriteValue(json: value))
+      _ = try await engine.transact { _ in Decision(write, ()) }
+      TreeCount.finish()
+      let bytes = bytes(of: engine.root)
+      #expect(bound.isFull == (bytes >= bytesMax))
+      if count.isNear {
+        wasNear = true
+        #expect(count.bytes == bytes)
+      } else {
+        #expect(bytes < bytesMax / 8 * 7)
+      }
+    }
+    #expect(wasNear && bound.isFull)
+    // All is counted again when most is removed.
+    let removal = try Write.set(Location("/list"), WriteValue(json: "null"))
+    _ = try await engine.transact { _ in Decision(removal, ()) }
+    TreeCount.finish()
+    #expect(!count.isNear && !bound.isFull && count.bytes == 0)
+    engine.stop()
+    await running.value
+  }
+
+  @Test func `an import far below the bound is counted as a whole`() async throws {
+    let bound = TreeBound(bytesMax: .max, logger: log.logger)
+    let engine = try await engine(InMemoryJournal())
+    let count = TreeCount(of: engine, in: bound)
+    let running = Task { await engine.run() }
+    let write = try Write.set(Location("/"), WriteValue(json: #"{"a":{"b":1},"c":"text"}"#))
+    _ = try await engine.transact { _ in Decision(write, ()) }
+    TreeCount.finish()
+    #expect(count.bytes == bytes(of: engine.root) && !count.isNear)
+    engine.stop()
+    await running.value
   }
 
   @Test func `a write adds the bytes of new values less those that it replaces`() throws {
