@@ -47,9 +47,11 @@ public struct EmailAddress: Sendable, Equatable {
   }
 
   /// Whether a scalar is neither white space nor invisible. With an invisible one, two addresses could look the same, and
-  /// a line break could split a line of the log.
+  /// a line break could split a line of the log. The blank Braille pattern, U+2800, is a symbol by its category.
   private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
-    guard !scalar.properties.isWhitespace else { return false }
+    let properties = scalar.properties
+    guard !properties.isWhitespace, !properties.isDefaultIgnorableCodePoint, scalar != "\u{2800}"
+    else { return false }
     switch scalar.properties.generalCategory {
     case .control, .format, .lineSeparator, .paragraphSeparator, .spaceSeparator, .surrogate:
       return false

@@ -41,7 +41,7 @@ struct Repair: AsyncParsableCommand {
         let problems = try await FolderCheck(NamespaceFolders(work)).run()
         try new.replace(by: work)
         for line in lines { try Output.line(line) }
-        for problem in problems { try Output.line("a problem remains: \(problem)") }
+        for problem in problems { try Output.line("a problem remains: \(problem.text)") }
         try Output.line("\(new.path) has the data that is whole")
       }
     }

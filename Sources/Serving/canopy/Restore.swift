@@ -66,9 +66,12 @@ struct Restore: AsyncParsableCommand {
             try await removeLaterAccounts(in: unpacked)
           }
           let check = FolderCheck(NamespaceFolders(unpacked))
-          if let problem = try await check.run().first {
-            throw Failure("the restored folder would be damaged: \(problem)")
+          let problems = try await check.run()
+          if let problem = problems.first(where: { $0.kind == .damage }) {
+            throw Failure("the restored folder would be damaged: \(problem.text)")
           }
+          // The server had them too, so they are no reason to lose the backup.
+          for problem in problems { Output.note("a problem of the backup remains: \(problem.text)") }
         }
       }
       for outcome in outcomes {

@@ -17,7 +17,8 @@ struct Verify: AsyncParsableCommand {
     discussion: """
       The command checks the database file, the checkpoint and the journal; the structure of the tree; \
       both copies of every post with its stars and comments; user names and accounts; the rules; the token of the \
-      administrator; and the keys of identity tokens. It checks the other namespaces in the same way, without what \
+      administrator; and the keys of identity tokens. Posts, names and accounts that do not fit together are only \
+      reported if the rules are not the built-in ones, because such rules may allow that. It checks the other namespaces in the same way, without what \
       belongs to the blog or the whole server. It prints one line for each problem and changes nothing. A backup is compared with its checksums, and \
       then checked like a folder; it is unpacked into the temporary folder of the system, which TMPDIR names. The exit \
       code is 1 if there is a problem.
@@ -34,18 +35,18 @@ struct Verify: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let problems = try await Failure.explaining {
+    let problems: [FolderProblem] = try await Failure.explaining {
       if let file { return try await check(BackupFile(file)) }
       return try await FolderCheck(NamespaceFolders(try folder.existingFolder()), namespace).run {
         try Output.line($0)
       }
     }
-    for problem in problems { try Output.line(problem) }
-    if !problems.isEmpty { throw ExitCode(1) }
+    for problem in problems { try Output.line(problem.text) }
+    if problems.contains(where: { $0.kind != .foreignRules }) { throw ExitCode(1) }
   }
 
   /// Unpacks a backup, and returns the problems of the folder.
-  private func check(_ backup: BackupFile) async throws -> [String] {
+  private func check(_ backup: BackupFile) async throws -> [FolderProblem] {
     let folder =
       FileManager.default.temporaryDirectory.path
       + "/canopy-verify-\(String(Composition.random(), radix: 16))"
@@ -63,7 +64,7 @@ struct Verify: AsyncParsableCommand {
         }
       } catch {
         guard case .damaged(let problem) = error else { throw error }
-        return [problem]
+        return [FolderProblem(text: problem, kind: .damage)]
       }
       Output.progress("", isDone: true)
       let time = Date(timeIntervalSince1970: Double(description.time) / 1_000)
@@ -73,6 +74,23 @@ struct Verify: AsyncParsableCommand {
       }
     }
   }
+}
+
+/// A problem of a data folder.
+struct FolderProblem {
+  /// The kinds of problems.
+  enum Kind {
+    /// The folder is damaged, or a server would not start.
+    case damage
+    /// Posts, names or accounts do not fit together. A raw write of the administrator may have done that.
+    case blog
+    /// The same, where rules that are not the built-in ones may have allowed it.
+    case foreignRules
+  }
+
+  /// A sentence.
+  var text: String
+  var kind: Kind
 }
 
 /// The check of a data folder that no server uses.
@@ -86,18 +104,20 @@ struct FolderCheck {
     self.namespace = namespace
   }
 
-  /// Returns the problems of the folder, a sentence each.
+  /// Returns the problems of the folder.
   ///
   /// - Parameter report: receives a line for each namespace without problems.
-  func run(_ report: (String) throws -> Void = { _ in }) async throws -> [String] {
+  func run(_ report: (String) throws -> Void = { _ in }) async throws -> [FolderProblem] {
     let names = try namespace.map { [$0] } ?? ([.default] + folders.names())
-    var problems: [String] = []
+    var problems: [FolderProblem] = []
     for name in names {
       if name == .default {
         problems += try await self.problems(
           in: try folders.existingPath(of: name), of: name, report)
       } else {
-        problems += try await self.problems(of: name, report).map { "namespace \(name): " + $0 }
+        problems += try await self.problems(of: name, report).map {
+          FolderProblem(text: "namespace \(name): \($0.text)", kind: $0.kind)
+        }
       }
     }
     return problems
@@ -106,30 +126,34 @@ struct FolderCheck {
   /// Returns the problems of a namespace. One that cannot be read does not keep the command from checking the others.
   private func problems(
     of name: NamespaceName, _ report: (String) throws -> Void
-  ) async throws -> [String] {
+  ) async throws -> [FolderProblem] {
     do {
       return try await problems(in: try folders.existingPath(of: name), of: name, report)
     } catch {
       if namespace != nil { throw error }
-      return [Failure(error).description]
+      return [FolderProblem(text: Failure(error).description, kind: .damage)]
     }
   }
 
   private func problems(
     in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
-  ) async throws -> [String] {
+  ) async throws -> [FolderProblem] {
     let store = try SQLiteStore.reading(folder)
-    var problems = try await store.problems()
-    if problems.isEmpty {
+    var damage = try await store.problems()
+    var others: [FolderProblem] = []
+    if damage.isEmpty {
       let (root, sequence) = try await store.tree()
-      if let problem = root.brokenInvariant() { problems.append(problem) }
-      problems += try rulesProblems(in: folder)
+      if let problem = root.brokenInvariant() { damage.append(problem) }
+      let (rules, hasBuiltInRules) = try rulesProblems(in: folder)
+      damage += rules
       if name == .default {
-        problems += await secretFileProblems(in: folder)
-        problems += SocialCheck.problems(in: root)
-        problems += try await accountProblems(store, root)
+        damage += await secretFileProblems(in: folder)
+        let blog = SocialCheck.problems(in: root) + (try await accountProblems(store, root))
+        others = blog.map {
+          FolderProblem(text: $0, kind: hasBuiltInRules ? .blog : .foreignRules)
+        }
       }
-      if problems.isEmpty {
+      if damage.isEmpty, others.isEmpty {
         let posts = root.at(try Path("posts")).childCount
         try report(
           name == .default
@@ -138,15 +162,17 @@ struct FolderCheck {
       }
     }
     try store.close()
-    return problems
+    return damage.map { FolderProblem(text: $0, kind: .damage) } + others
   }
 
-  /// Returns the problems of rules that prevent a server from opening a namespace.
-  private func rulesProblems(in folder: String) throws -> [String] {
-    do { _ = try RulesKeeper(folder: folder, initial: .locked) } catch let error as RulesError {
-      return error.problems.map(\.description)
+  /// Returns the problems of rules that prevent a server from opening a namespace, and whether the rules are the built-in
+  /// ones of the blog.
+  private func rulesProblems(in folder: String) throws -> ([String], hasBuiltInRules: Bool) {
+    do {
+      return ([], try RulesKeeper(folder: folder).isAboutBlog)
+    } catch let error as RulesError {
+      return (error.problems.map(\.description), false)
     }
-    return []
   }
 
   /// Returns the problems of the administrator's token and of the keys of identity tokens, with which a server does not

@@ -99,6 +99,45 @@ import Testing
     #expect(try await next.terminate() == 0)
   }
 
+  @Test func `a backup is restored although a raw write of the administrator left a wrong number of comments`()
+    async throws
+  {
+    try await run("seed", "--data", data, Self.fixture)
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    let posts = try #require(try await client.value("GET /post-comments")["value"]?.names)
+    let post = try #require(posts.first)
+    try await client.value("REMOVE /post-comments/\(post)")
+    #expect(try await server.terminate() == 0)
+    try await run("backup", "--data", data, file)
+    let verified = try await Command.run(["verify", file])
+    #expect(verified.status == 1 && verified.text.contains("commentCount"), "\(verified.text)")
+    let restored = try await Command.run(["restore", file, "--data", new])
+    #expect(restored.status == 0, "\(restored.errors)")
+    #expect(restored.errors.contains("a problem of the backup remains: "), "\(restored.errors)")
+    #expect(try await export(new) == export(data))
+  }
+
+  @Test func `a backup is restored although users have written under rules that allow it`()
+    async throws
+  {
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    try await client.value(try ServerProcess.authentication(data: data))
+    try await client.value(
+      #"RULES "{\"rules\":{\"users\":{\".read\":true,\".write\":true}}}""#)
+    try await client.value("LOGIN ada@example.org \"engine of 1843\"")
+    try await client.value(#"SET /users/eve {"name":"Eve","city":"X"}"#)
+    #expect(try await server.terminate() == 0)
+    try await run("backup", "--data", data, file)
+    // Rules of the operator may allow it, so it is told and is no failure.
+    try await run("verify", file, mentions: "/users")
+    try await run("restore", file, "--data", new)
+    #expect(try await export(new) == export(data))
+  }
+
   @Test func `BACKUP and BACKUPS describe the backups in the data folder`() async throws {
     let server = try await ServerProcess(data: data, ["--backups-kept", "2"])
     let client = try await server.connect()
