@@ -91,6 +91,7 @@ public final class UserStorage: CommitObserver {
   /// Counts the differences that commits made. O(assignments), and O(log n) for each post, comment or reserved id that
   /// they wrote.
   public func committed(_ commits: [Commit], from before: Node, to after: Node) {
+    if commits.isEmpty { return }
     var differences: [(uid: Key, bytes: Int)] = []
     StorageCount.forEachDifference(from: before, to: after, by: commits) {
       differences.append(($0, $1))

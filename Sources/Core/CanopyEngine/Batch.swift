@@ -228,7 +228,7 @@ struct Batch {
   /// The engine does not call this after the last request, so that a single write does not pay for it.
   mutating func measure() {
     for commit in commits[measured...] {
-      bytes += commit.text?.byteCount ?? commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      bytes += commit.textBytes
     }
     measured = commits.count
   }
@@ -252,6 +252,14 @@ struct Change {
 }
 
 extension Commit {
+  /// The bytes of the assignments and of the before-image in the journal.
+  ///
+  /// O(1) if the commit carries its text. Otherwise it is an estimate, which stops at the bound of a batch.
+  public var textBytes: Int { text?.byteCount ?? estimatedBytes(upTo: Engine.batchBytesMax) }
+
+  /// The bytes of the assignments less those of the before-image; 0 if the commit does not carry its text. O(1)
+  public var textGrowth: Int { text?.growth ?? 0 }
+
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
   func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }
 

@@ -12,6 +12,9 @@ public struct CommitText: Sendable {
   /// The number of bytes of both texts.
   var byteCount: Int { bytes.count }
 
+  /// The bytes of the assignments less those of the before-image.
+  var growth: Int { bodyCount - (bytes.count - bodyCount) }
+
   /// Bytes up to which every commit carries its text to the journal.
   static let carriedBytesMax = 16 * 1024
 

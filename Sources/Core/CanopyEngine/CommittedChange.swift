@@ -19,7 +19,8 @@ public final class CommittedChange: Sendable {
   public let bytes: Int
   /// An estimate of the memory of these values, or `bytes` if that is more.
   public let heldBytes: Int
-  private let before: Node
+  /// The root of the tree before them.
+  let before: Node
   /// The root of the tree after the commits.
   let after: Node
   private let written: Written
@@ -69,6 +70,22 @@ public final class CommittedChange: Sendable {
     written = .locations(locations)
   }
 
+  /// Creates the difference between two versions for a listener.
+  ///
+  /// - Parameters:
+  ///   - before: the root of the older version; what the listener does not show may be absent.
+  ///   - time: the time of the last commit, in milliseconds since 1970.
+  ///   - locations: the locations that the commits wrote and that concern the listener.
+  init(from before: Node, to snapshot: Snapshot, at time: Int64, locations: Set<Location>) {
+    sequence = snapshot.sequence
+    self.time = time
+    self.before = before
+    after = snapshot.root
+    bytes = locations.count * CommittedChange.locationBytes
+    heldBytes = bytes
+    written = .locations(locations)
+  }
+
   /// The bytes from which on the versions of the tree are mostly freed on another thread. The loop that is last to deliver
   /// the events may hold the only references to the values that were replaced.
   private static let releasedBytesMax = 16 * 1024
@@ -83,7 +100,15 @@ public final class CommittedChange: Sendable {
     if case .locations = written { true } else { false }
   }
 
-  private var locations: [Location] {
+  /// The number of locations that the commits wrote.
+  var locationCount: Int {
+    switch written {
+    case .assignments(let assignments): assignments.count
+    case .locations(let locations): locations.count
+    }
+  }
+
+  var locations: [Location] {
     switch written {
     case .assignments(let assignments): assignments.map(\.location)
     case .locations(let locations): Array(locations)

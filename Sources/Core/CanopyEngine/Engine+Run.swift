@@ -181,9 +181,7 @@ extension Engine {
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
-    if !batch.commits.isEmpty {
-      notifyCommitObservers(batch.commits, from: before.root, to: batch.tree.root)
-    }
+    notifyCommitObservers(batch.commits, from: before.root, to: batch.tree.root)
     if isPlanted(.replyBeforeEvents) { for request in batch.requests { request.complete(nil) } }
     if !isPlanted(.eventBeforeDurable) { notify(batch.changes) }
     if shared != nil {

@@ -26,7 +26,7 @@ public protocol CommitObserver: AnyObject, Sendable {
   ///
   /// - Parameters:
   ///   - commits: the commits, in order. One that replaces the whole tree stands for commits that the node did not read
-  ///     one by one.
+  ///     one by one. There may be none: the tree may have got an index.
   ///   - before: the root before the first commit.
   ///   - after: the root after the last commit.
   func committed(_ commits: [Commit], from before: Node, to after: Node)

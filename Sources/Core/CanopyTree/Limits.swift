@@ -186,6 +186,12 @@ public struct Limits: Sendable, Equatable {
   /// The bytes that the posts and comments of one user may take: see `UserStorage`.
   public var storageBytesMax = 64 * 1024 * 1024
 
+  /// The most memory of all trees, in bytes; 0 for no bound. A server chooses it by the memory of its machine.
+  public var treeMax = 0
+
+  /// The bytes by which one remote address may make the trees larger in a day, and as many at once; 0 for no bound.
+  public var treeBytesPerDayPerAddress = 0
+
   /// The free bytes of the disk below which the server makes no writes, except removals by the administrator.
   public var freeBytesMin = 256 * 1024 * 1024
 

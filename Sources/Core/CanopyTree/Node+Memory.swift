@@ -59,17 +59,25 @@ extension SortedTree {
 }
 
 extension SortedTree.Page {
-  fileprivate var memoryBytes: Int {
+  /// The bytes of the page alone. O(1)
+  var ownMemory: Int {
     switch self {
     case .leaf(let leaf):
-      return NodeMemory.allocated(
+      NodeMemory.allocated(
         NodeMemory.objectBytes + MemoryLayout<LeafHeader>.stride
           + leaf.slots * MemoryLayout<Element>.stride)
     case .inner(let inner):
-      let own = NodeMemory.allocated(
+      NodeMemory.allocated(
         NodeMemory.objectBytes + MemoryLayout<InnerHeader>.stride
           + inner.slots * MemoryLayout<SortedTree.Inner.Entry>.stride)
-      return inner.withEntries { entries in entries.reduce(own) { $0 + $1.page.memoryBytes } }
+    }
+  }
+
+  fileprivate var memoryBytes: Int {
+    switch self {
+    case .leaf: ownMemory
+    case .inner(let inner):
+      inner.withEntries { entries in entries.reduce(ownMemory) { $0 + $1.page.memoryBytes } }
     }
   }
 }
@@ -85,7 +93,7 @@ extension PackedBranch {
 
 extension Prioritized {
   /// The bytes of the object: a node, a priority and a mark.
-  fileprivate static let memoryBytes = NodeMemory.allocated(
+  static let memoryBytes = NodeMemory.allocated(
     NodeMemory.objectBytes + 2 * MemoryLayout<Node>.stride + MemoryLayout<UInt32>.stride)
 }
 
@@ -93,17 +101,20 @@ extension IndexedBranch {
   /// The bytes of the pages of the children and of all indexes. O(pages); an index by a child also has texts:
   /// O(children).
   fileprivate var memoryBytes: Int {
-    let own =
-      NodeMemory.allocated(
-        NodeMemory.objectBytes + MemoryLayout<Children>.stride + MemoryLayout<[OrderIndex]>.stride)
+    indexes.reduce(ownMemory + children.memoryBytes) { $0 + $1.memoryBytes }
+  }
+
+  /// The bytes of the object, and of its array. O(1)
+  var ownMemory: Int {
+    NodeMemory.allocated(
+      NodeMemory.objectBytes + MemoryLayout<Children>.stride + MemoryLayout<[OrderIndex]>.stride)
       + NodeMemory.allocated(
         NodeMemory.arrayBytes + indexes.count * MemoryLayout<OrderIndex>.stride)
-    return indexes.reduce(own + children.memoryBytes) { $0 + $1.memoryBytes }
   }
 }
 
 extension OrderIndex {
-  fileprivate var memoryBytes: Int {
+  var memoryBytes: Int {
     var bytes = positions.memoryBytes + (keys?.memoryBytes ?? 0)
     // In another order the texts are those of the children.
     guard case .child = order else { return bytes }

@@ -53,6 +53,63 @@ extension SortedTree {
     }
   }
 
+  /// Returns the memory of the pages that one version has and the other one lacks: that of the new ones less that of
+  /// the old ones.
+  ///
+  /// - Parameter body: receives the old element, the new element, or both, of these pages.
+  /// - Complexity: as `forEachDifference`.
+  static func memoryDifference(
+    from old: SortedTree, to new: SortedTree, _ body: (Element?, Element?) -> Void
+  ) -> Int {
+    var a = Cursor(old)
+    var b = Cursor(new)
+    var bytes = 0
+    while true {
+      switch (a.current, b.current) {
+      case (.end, .end):
+        return bytes
+      case (.page(let page, let height), .page(let other, let otherHeight)):
+        if page.identity == other.identity {
+          a.advance()
+          b.advance()
+          continue
+        }
+        if height >= otherHeight {
+          bytes -= page.ownMemory
+          a.descend()
+        }
+        if height <= otherHeight {
+          bytes += other.ownMemory
+          b.descend()
+        }
+      case (.page(let page, _), _):
+        bytes -= page.ownMemory
+        a.descend()
+      case (_, .page(let page, _)):
+        bytes += page.ownMemory
+        b.descend()
+      case (.element(let element), .end):
+        body(element, nil)
+        a.advance()
+      case (.end, .element(let element)):
+        body(nil, element)
+        b.advance()
+      case (.element(let x), .element(let y)):
+        if x.sortKey == y.sortKey {
+          body(x, y)
+          a.advance()
+          b.advance()
+        } else if x.sortKey < y.sortKey {
+          body(x, nil)
+          a.advance()
+        } else {
+          body(nil, y)
+          b.advance()
+        }
+      }
+    }
+  }
+
   /// A cursor in a tree: before an element, or before a page that has not been entered.
   private struct Cursor {
     enum Current {

@@ -7,7 +7,8 @@ package import NIOCore
 ///
 /// The kernel keeps a connection that cannot be accepted in its queue, and the listener stays readable.
 /// Without a pause the event loop would try again at once, for ever. (`AcceptBackoffHandler` of NIO
-/// delays the next read, but the failed read is still pending, so the loop goes on.)
+/// delays the next read, but the failed read is still pending, so the loop goes on.) Each failed attempt ends an idle
+/// connection of the network that has the most, so that newcomers do not wait until a client leaves by itself.
 ///
 /// An episode begins with a failed attempt. The handler writes one line to the log at the beginning of
 /// an episode and one at its end, no matter how many attempts fail. It is part of a listener's pipeline
@@ -22,12 +23,15 @@ package final class AcceptPause: ChannelInboundHandler {
   package static let calm = TimeAmount.seconds(10)
 
   private let logger: Logger
+  private let makeRoom: () -> Void
   private var resumption: Scheduled<Void>?
   /// The scheduled end of the episode; nil outside of episodes.
   private var end: Scheduled<Void>?
 
-  package init(logger: Logger) {
+  /// - Parameter makeRoom: ends an idle connection.
+  package init(logger: Logger, makeRoom: @escaping () -> Void) {
     self.logger = logger
+    self.makeRoom = makeRoom
   }
 
   package func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -46,6 +50,7 @@ package final class AcceptPause: ChannelInboundHandler {
       logger.notice("connections are accepted again")
     }
     guard resumption == nil else { return }
+    makeRoom()
     setReading(context, false)
     resumption = loop.scheduleTask(in: AcceptPause.pause) { [self] in
       resumption = nil

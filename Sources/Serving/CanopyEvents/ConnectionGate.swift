@@ -1,4 +1,6 @@
 internal import CanopyAccounts
+package import CanopySession
+internal import CanopySystem
 internal import CanopyTree
 package import CanopyWire
 package import NIOCore
@@ -15,8 +17,7 @@ package final class ConnectionGate: Sendable {
   ///   - connectionsMax: the most connections in all.
   ///   - perNetworkMax: the most connections of one remote network.
   package init(connectionsMax: Int, perNetworkMax: Int) {
-    allowance = SharedAllowance(
-      ConnectionAllowance(connectionsMax: connectionsMax, perNetworkMax: perNetworkMax))
+    allowance = SharedAllowance(connectionsMax: connectionsMax, perNetworkMax: perNetworkMax)
   }
 
   /// Creates a gate for another listener, whose connections count for the same bounds.
@@ -27,32 +28,51 @@ package final class ConnectionGate: Sendable {
   /// The number of open connections.
   package var count: Int { state.withLock { $0.count } }
 
-  /// Accepts a connection, or sends it an error and closes it. O(1).
+  /// The connections that were ended for newcomers since the start, of all listeners with the same bounds.
+  package var endedCount: Int { allowance.state.withLock { $0.endedCount } }
+
+  /// Accepts a connection, if necessary in the place of an idle one, which ends. Otherwise sends it an error and closes
+  /// it. See ``ConnectionAllowance`` for the costs.
   ///
   /// - Parameters:
-  ///   - isShortOfMemory: whether the other connections hold all the memory that they may.
+  ///   - shortage: the lack of memory; nil if there is enough.
   ///   - refusal: encodes the error for the protocol of the listener; nil for the line protocol.
   /// - Returns: whether the connection is accepted.
   package func enter(
-    _ channel: any Channel, isShortOfMemory: Bool = false,
+    _ channel: any Channel, shortage: MemoryBudget.Shortage? = nil,
     refusal: ((WireError) -> ByteBuffer)? = nil
   ) -> Bool {
-    let id = ObjectIdentifier(channel)
     let network = RemoteNetwork(channel.remoteAddress?.ipAddress ?? "")
-    let error: WireError? =
-      isShortOfMemory
-      ? ConnectionGate.shortOfMemory : allowance.state.withLock { $0.enter(network) }?.error
-    if let error {
-      let buffer = refusal?(error) ?? ConnectionGate.line(error)
+    let place = ConnectionPlace(allowance.nextID(), channel, from: network, allowance)
+    let admission = allowance.state.withLock {
+      $0.enter(place.id, place, from: network, shortage: shortage, now: RoughTime.now())
+    }
+    switch admission {
+    case .refused(let reason):
+      let buffer = refusal?(reason.error) ?? ConnectionGate.line(reason.error)
       channel.writeAndFlush(buffer).whenComplete { _ in channel.close(promise: nil) }
       return false
+    case .admitted(let ending, let cutOff):
+      for other in ending { other.end(ConnectionGate.placeNeeded) }
+      for other in cutOff { other.cutOff() }
     }
+    let id = ObjectIdentifier(channel)
     state.withLock { $0[id] = channel }
     channel.closeFuture.whenComplete { _ in
       self.state.withLock { $0[id] = nil }
-      self.allowance.state.withLock { $0.leave(network) }
+      self.allowance.state.withLock { $0.leave(place.id, of: network) }
     }
+    // Fails only if the connection is gone.
+    channel.pipeline.addHandler(place).whenFailure { _ in }
     return true
+  }
+
+  /// Ends an idle connection of the network that has the most, because there is no descriptor for a newcomer.
+  package func makeRoom() {
+    let room = allowance.state.withLock { $0.makeRoom(now: RoughTime.now()) }
+    guard let room else { return }
+    room.ending.end(ConnectionGate.placeNeeded)
+    for other in room.cutOff { other.cutOff() }
   }
 
   /// Encodes an error as a line of the line protocol.
@@ -62,8 +82,10 @@ package final class ConnectionGate: Sendable {
     return line.withBytes { ByteBuffer(bytes: $0) }
   }
 
-  private static let shortOfMemory = WireError(
-    .overloaded, "the server is short of memory; try again later")
+  private static let placeNeeded = WireError(
+    .overloaded,
+    "the server needs the place of this idle connection for another client, as your network has the most; connect "
+      + "again if you need it")
 
   /// Closes the connections that have been silent for this time: no data and no acknowledgement by the
   /// other side's kernel. O(connections).
@@ -83,13 +105,4 @@ package final class ConnectionGate: Sendable {
   }
 
   private var channels: [any Channel] { state.withLock { Array($0.values) } }
-}
-
-/// The connections of one or more listeners, and the bounds on them.
-private final class SharedAllowance: Sendable {
-  let state: Mutex<ConnectionAllowance>
-
-  init(_ allowance: ConnectionAllowance) {
-    state = Mutex(allowance)
-  }
 }

@@ -35,6 +35,8 @@ package final class EventHub: Sendable {
     var concerned: (change: CommittedChange, views: [LocalView])?
     /// The events that are taken from the inbox and not handled yet, in order.
     var pending: Deque<LoopInbox.Event> = []
+    /// The connections whose subscriptions get the commits that were withheld, before any later event.
+    var catchUps: Deque<CatchUp> = []
     /// The connections that wait until the events are sent.
     var waiters = HubWaiters()
     /// The turn under way.
@@ -58,7 +60,18 @@ package final class EventHub: Sendable {
     var isWaiting: Bool { goesOnLater || isComputing || moves > 0 }
 
     /// Whether no event that was taken from the inbox is left.
-    var isDone: Bool { delivery == nil && concerned == nil && pending.isEmpty }
+    var isDone: Bool {
+      delivery == nil && concerned == nil && pending.isEmpty && catchUps.isEmpty
+    }
+  }
+
+  /// A connection that has read its events, and gets those of the commits that were withheld.
+  struct CatchUp {
+    /// The version that its subscriptions get: that of the events that were sent last.
+    let snapshot: Snapshot
+    /// Returns the next subscription, if there is room for its events.
+    let next: (Snapshot) -> HubSubscription?
+    let done: () -> Void
   }
 
   /// The reasons for which a subscription does not begin.
@@ -341,11 +354,15 @@ package final class EventHub: Sendable {
     if let view = state.value.concerned?.views.popLast() {
       if let change = state.value.concerned?.change, view.count > 0 {
         state.value.delivery = view.delivery(
-          of: [change.notification(for: view.listening)], in: engine)
+          of: [(change.notification(for: view.listening), change)], in: engine)
       }
       return true
     }
     state.value.concerned = nil
+    if let catchUp = state.value.catchUps.first {
+      continueCatchUp(catchUp)
+      return true
+    }
     guard let next = state.value.pending.popFirst() else { return resumeNext() }
     state.value.turn?.countLongStep()
     switch next {
@@ -353,13 +370,13 @@ package final class EventHub: Sendable {
     case .change(let change):
       let views = ViewSearch(change, in: state.value.views).views
       state.value.concerned = (change, views)
-    case .notification(let view, let notification, _):
+    case .notification(let view, let notification, let change):
       let view = view.value
-      var notifications: Deque = [notification]
-      while case .notification(let other, let notification, _)? = state.value.pending.first,
+      var notifications: Deque<ViewDelivery.Item> = [(notification, change)]
+      while case .notification(let other, let notification, let change)? = state.value.pending.first,
         other.value === view
       {
-        notifications.append(notification)
+        notifications.append((notification, change))
         state.value.pending.removeFirst()
       }
       state.value.delivery = view.delivery(of: notifications, in: engine)
@@ -399,9 +416,44 @@ package final class EventHub: Sendable {
   /// Delivers the events that have waited for one subscription.
   package func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     guard let view = subscription.view else { return }
+    let items: [ViewDelivery.Item] = notifications.map { ($0, nil) }
     ViewDelivery(
-      Deque(notifications), to: [subscription], isMixed: false, of: view, in: engine
+      Deque(items), to: [subscription], isMixed: false, of: view,
+      in: engine, mayWithhold: false
     ).finish()
+  }
+
+  /// Delivers the events of withheld commits to subscriptions of one connection, when all events are sent that are in the
+  /// inbox now. They get the difference to the version after these events, before any later event.
+  ///
+  /// - Parameters:
+  ///   - next: gets that version, and returns the next subscription of this hub that may catch up to it; nil if there is
+  ///     no other, or no room for its events.
+  ///   - done: called after `next` has returned nil.
+  package func catchUp(
+    next: @escaping (Snapshot) -> HubSubscription?, done: @escaping () -> Void
+  ) {
+    let add = { [self] (snapshot: Snapshot) in
+      state.value.catchUps.append(CatchUp(snapshot: snapshot, next: next, done: done))
+    }
+    guard let snapshot = takeSnapshot() else { return wait(add) }
+    add(snapshot)
+    goOnLater()
+  }
+
+  private func continueCatchUp(_ catchUp: CatchUp) {
+    state.value.turn?.countLongStep()
+    guard let subscription = catchUp.next(catchUp.snapshot) else {
+      state.value.catchUps.removeFirst()
+      return catchUp.done()
+    }
+    let withheld = subscription.withheld.take()
+    guard let view = subscription.view, let change = withheld?.change(to: catchUp.snapshot) else {
+      return
+    }
+    state.value.delivery = ViewDelivery(
+      [(change.notification(for: view.listening), change)], to: [subscription], isMixed: false,
+      of: view, in: engine, mayWithhold: false)
   }
 
   /// Ends a subscription that `begin` has started. O(depth).
@@ -412,6 +464,8 @@ package final class EventHub: Sendable {
     // Until the end of a move the subscription is still in its former hub.
     subscription.hub?.leave(subscription)
     subscription.subscriber = nil
+    // It may have the last references to large values.
+    if let withheld = subscription.withheld.take() { RetiredTrees.free(withheld) }
   }
 
   private func drop(_ subscription: HubSubscription) {

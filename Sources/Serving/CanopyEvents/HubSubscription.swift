@@ -16,8 +16,19 @@ package protocol Subscriber: AnyObject {
   func send(eventHead head: ByteBuffer, rest: ByteBuffer)
   /// Appends the lines of large events to the output.
   func send(events lines: LinePieces)
+  /// Whether the events of the next commits are to be withheld, because the client reads slowly.
+  var withholdsEvents: Bool { get }
+  /// Keeps a commit from a subscription.
+  func withhold(_ change: CommittedChange, from subscription: HubSubscription)
   /// Ends a subscription that cannot go on.
   func cancel(_ subscription: Int64, _ code: WireError.Code)
+}
+
+/// A connection that always reads.
+extension Subscriber {
+  package var withholdsEvents: Bool { false }
+
+  package func withhold(_ change: CommittedChange, from subscription: HubSubscription) {}
 }
 
 /// One subscription of a connection, as the hub keeps it.
@@ -42,6 +53,8 @@ package final class HubSubscription {
   var registration: HubRegistration?
   /// The view in which it is, or will be when it has begun.
   var view: LocalView?
+  /// The commits that are withheld, because the client reads slowly; nil if none is.
+  var withheld: WithheldChanges?
   var index = 0
 
   package init(
@@ -54,6 +67,23 @@ package final class HubSubscription {
     self.number = number
     self.isAuthorized = isAuthorized
     self.subscriber = subscriber
+  }
+
+  /// Whether commits are withheld.
+  package var isBehind: Bool { withheld != nil }
+
+  /// Whether commits are withheld, and a version of the tree has all of them.
+  package func mayCatchUp(to snapshot: Snapshot) -> Bool {
+    withheld?.isContained(in: snapshot) ?? false
+  }
+
+  /// Adds a commit to those that are withheld. Returns the bytes by which the memory may have grown; nil if the commit
+  /// cannot be withheld.
+  package func withhold(_ change: CommittedChange) -> Int? {
+    if withheld == nil, let listening = view?.listening {
+      withheld = WithheldChanges(before: change, for: listening)
+    }
+    return withheld?.append(change)
   }
 }
 

@@ -48,9 +48,11 @@ package final class LocalView {
 
   /// Returns a delivery of notifications, in order, to all subscriptions.
   ///
-  /// - Parameter engine: says which authorizations to check; nil to check none.
+  /// - Parameters:
+  ///   - notifications: each with its commit, as other loops release that of the notification.
+  ///   - engine: says which authorizations to check; nil to check none.
   func delivery(
-    of notifications: some Sequence<Notification>, in engine: Engine?
+    of notifications: some Sequence<ViewDelivery.Item>, in engine: Engine?
   ) -> ViewDelivery {
     ViewDelivery(
       Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine)

@@ -37,6 +37,8 @@ extension SessionHandler {
   package final func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
     case ChannelEvent.inputClosed: endInput(context)
+    // The event behind it ends the connection.
+    case let event as PlaceNeeded: if session.takesInput { closing.reason = event.error }
     case is ChannelShouldQuiesceEvent:
       // The requests that were received are still carried out and answered.
       session.endInput()
@@ -65,6 +67,7 @@ extension SessionHandler {
 
   package final func channelReadComplete(context: ChannelHandlerContext) {
     scheduled.turn.endRead()
+    client.place?.noteUse()
     noteInput()
     if output.hasBuffers, isWritable, !waitsForFlush, session.isAtRest {
       // All requests of the read are answered, and no other work of the connection waits. A task of the loop, which

@@ -140,7 +140,7 @@ extension SessionHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     hub.inbox.release()
-    if !subscribers.isEmpty, !hub.drain() { return readAfterEvents(request, slot) }
+    if !drainEvents() { return readAfterEvents(request, slot) }
     read(context, request, slot, in: hub.inbox.snapshot.root)
   }
 
@@ -172,7 +172,10 @@ extension SessionHandler {
 
   /// Returns the root of the present tree; nil if events that led to it are to be sent before.
   private func takeRoot() -> Node? {
-    if !subscribers.isEmpty { return hub.takeSnapshot()?.root }
+    if !subscribers.isEmpty {
+      guard let snapshot = hub.takeSnapshot(), !session.isBehind else { return nil }
+      return snapshot.root
+    }
     defer { hub.inbox.release() }
     return hub.inbox.snapshot.root
   }
@@ -180,14 +183,14 @@ extension SessionHandler {
   /// Calls a closure with the root of the present tree, when the events that led to it are sent.
   private func takeRootAfterEvents(_ body: @escaping (Node) -> Void) {
     if let root = takeRoot() { return body(root) }
-    hub.wait { body($0.root) }
+    waitForHub { body($0.root) }
   }
 
   /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
   /// has ended. Until then the connection begins no request and sends no reply.
   package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
     session.beginWaitingForEvents()
-    hub.wait { [self] snapshot in
+    waitForHub { [self] snapshot in
       session.endWaitingForEvents()
       guard session.isOpen, let context else { return }
       body(context, snapshot)

@@ -49,6 +49,7 @@ extension SessionHandler: Flushable {
         // A copy of the number: a closure that has the variable itself would allocate it for each flush.
         sent.futureResult.assumeIsolated().whenComplete { [self, eventBytes] _ in
           output.sent(eventBytes: eventBytes)
+          if session.isBehind { catchUpLater() }
         }
         promise = sent
       }
@@ -82,12 +83,34 @@ extension SessionHandler: Flushable {
       client.share?.report(session.ledger.requests)
       return
     }
+    if let place = client.place { report(to: place) }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
       openShare()
     }
     client.share?.report(idleBytes + bytes, idle: idleBytes)
+  }
+
+  /// Reports what decides whether the connection may lose its place.
+  private final func report(to place: ConnectionPlace) {
+    // A client that does not read does not wait for its requests.
+    let isBusy = isWritable && session.hasRequests
+    if isBusy != client.isBusy {
+      client.isBusy = isBusy
+      place.setBusy(isBusy)
+      place.noteUse()
+    }
+    let standing: ConnectionPlace.Standing =
+      switch session.identity {
+      case .administrator: .administrator
+      case .user: .kept
+      case .anonymous:
+        session.holdsNothing ? (client.hasSucceeded ? .used : .new) : .kept
+      }
+    guard standing != client.standing else { return }
+    client.standing = standing
+    place.set(standing)
   }
 
   /// Charges the input with a text to decode. Returns false and changes nothing if there is no room.

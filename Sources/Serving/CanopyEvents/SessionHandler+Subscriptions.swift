@@ -63,6 +63,7 @@ extension SessionHandler {
     resumptions.removeValue(forKey: number)?.cancel()
     if let subscription = subscribers.removeValue(forKey: number) { hub.end(subscription) }
     clientProtocol?.forget(number, code)
+    resumeWaiters()
   }
 
   /// Authorizes the subscriptions again, for another user.
@@ -126,13 +127,17 @@ extension SessionHandler: Subscriber {
       charge()
       return false
     case .overloaded:
-      end(
-        WireError(
-          .overloaded,
-          "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
-            + "connection closes"))
+      endForUnreadEvents()
       return false
     }
+  }
+
+  final func endForUnreadEvents() {
+    end(
+      WireError(
+        .overloaded,
+        "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
+          + "connection closes"))
   }
 
   package final func send(events bytes: ByteBuffer) {

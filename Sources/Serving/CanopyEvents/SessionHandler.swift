@@ -1,7 +1,7 @@
 package import CanopyEngine
 internal import CanopyMetrics
 public import CanopySession
-public import CanopyTree
+internal import CanopyTree
 public import CanopyWire
 public import NIOCore
 
@@ -67,6 +67,8 @@ open class SessionHandler {
     @exclusivity(unchecked)
   #endif
   package final var subscribers: [Int64: HubSubscription] = [:]
+  final var withholding = Withholding()
+  private final var nextReply = NextReply.any
   /// The tasks that find the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
@@ -86,6 +88,25 @@ open class SessionHandler {
   @exclusivity(unchecked) private final var isPerforming = false
   /// The number of calls that make on-disconnect writes and have no outcome.
   @exclusivity(unchecked) final var carryOutsUnderWay = 0
+
+  /// The next reply to be sent, if it is that to a read that has waited for events. Such a read runs alone.
+  private enum NextReply {
+    case any
+    /// It has the value of the version up to which the events are sent.
+    case current
+    /// The read is to be carried out when its reply can be sent.
+    case delayed(ReadRequest)
+  }
+
+  /// The delivery of commits that were withheld.
+  struct Withholding {
+    /// The calls that wait until the subscriptions have got them.
+    var waiters: [(Snapshot) -> Void] = []
+    /// Whether the hub delivers them.
+    var isCatchingUp = false
+    /// Whether the client has read anything since the last commit was withheld.
+    var progress = ReadProgress()
+  }
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {
@@ -120,6 +141,13 @@ open class SessionHandler {
     package fileprivate(set) var turns: TurnGroup?
     /// Whether the client has ended its sending side.
     var hasEnded = false
+    /// The place of the connection; nil for one that no gate has let in.
+    fileprivate(set) var place: ConnectionPlace?
+    /// The values that `place` has.
+    var standing = ConnectionPlace.Standing.new
+    var isBusy = false
+    /// Whether a request was successful.
+    var hasSucceeded = false
     /// Reports the memory that the connection holds. Nil until that is enough to report. An idle connection that takes
     /// memory has it from its beginning.
     var share: MemoryBudget.Share?
@@ -204,6 +232,7 @@ open class SessionHandler {
     client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
     client.since = operations.now()
     client.id = services.clients.add(self)
+    client.place = ConnectionPlace.take(from: context.pipeline)
   }
 
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
@@ -226,8 +255,9 @@ open class SessionHandler {
     _ measurement: RequestMetrics.Measurement?
   ) {
     // The events that led to the snapshot go out first.
-    let isCurrent = subscribers.isEmpty || hub.drain()
+    let isCurrent = drainEvents()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
+      client.hasSucceeded = true
       if let measurement { services.metrics.end(measurement) }
       return
     }
@@ -240,11 +270,18 @@ open class SessionHandler {
     }
   }
 
-  /// Carries out a read that has a slot, in a version of the tree. Its reply goes to `finish`, now or later.
-  open func read(
+  /// Carries out a read that has a slot, in the version of the tree up to which the events are sent. Its reply goes to
+  /// `finish`, now or later. No other request is under way.
+  final func read(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
+    guard session.canSend else {
+      // Further events will precede the reply, and it must not be older.
+      nextReply = .delayed(request)
+      return finish(slot, Session.Completion(.json(.null)))
+    }
     if let reply = operations.read(request, as: session.identity, in: root) {
+      nextReply = .current
       finish(slot, Session.Completion(reply))
     } else {
       readLong(context, request, slot)
@@ -301,6 +338,10 @@ open class SessionHandler {
     tasks[slot] = nil
     if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
       services.metrics.end(measurement)
+    }
+    switch completion.reply {
+    case .failure: break
+    default: client.hasSucceeded = true
     }
     if let lease = completion.namespace { use(lease) }
     if completion.identity != nil { hold(completion.login) }
@@ -435,10 +476,15 @@ open class SessionHandler {
         }
         begin(context, request, slot)
       case .send(let reply):
-        // No reply overtakes the events before it.
-        if clientProtocol?.mustFollowEvents(reply) == true, !subscribers.isEmpty,
-          !hub.drain()
-        {
+        let state = nextReply
+        nextReply = .any
+        if case .delayed(let request) = state {
+          read(context, request, nil)
+        } else if case .current = state {
+          // Further events would be newer than the value.
+          clientProtocol?.send(context, reply, at: nil)
+        } else if clientProtocol?.mustFollowEvents(reply) == true, !drainEvents() {
+          // No reply overtakes the events before it.
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)
           }

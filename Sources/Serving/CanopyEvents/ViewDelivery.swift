@@ -16,7 +16,13 @@ internal import Synchronization
 ///
 /// Before it encodes the events of a commit it repeats the authorizations that the engine has not repeated after that
 /// commit, each in a step. It cancels the subscriptions that they deny.
+///
+/// Subscriptions whose clients read slowly do not get the events. Their connections keep the commits instead: see
+/// `WithheldChanges`. That is decided before the first events that are sent together are encoded.
 final class ViewDelivery {
+  /// A notification, and its commit if it is known.
+  typealias Item = (notification: Notification, change: CommittedChange?)
+
   /// Lines that all subscriptions get before the next ones are encoded.
   private enum Part {
     /// Events of successive commits.
@@ -69,13 +75,26 @@ final class ViewDelivery {
     let format: EventFormat
     /// A copy, because a subscriber may end subscriptions meanwhile.
     let subscriptions: [HubSubscription]
-    var notifications: Deque<Notification>
+    var notifications: Deque<Item>
+    /// The subscriptions that get the parts and the group.
+    var recipients: [HubSubscription]
+    /// The other subscriptions: the commits of the group are withheld from them.
+    var others: [HubSubscription] = []
     /// The checks that are left before the first notification; nil before they are known.
     var checks: Deque<ListenCheck>?
+
+    init(_ format: EventFormat, _ subscriptions: [HubSubscription], _ notifications: Deque<Item>) {
+      self.format = format
+      self.subscriptions = subscriptions
+      self.notifications = notifications
+      recipients = subscriptions
+    }
   }
 
   private let view: LocalView
   private let engine: Engine?
+  /// Whether commits may be withheld.
+  private let mayWithhold: Bool
   private var run: Run
   /// The runs that have not begun.
   private var laterRuns: [Run] = []
@@ -101,21 +120,21 @@ final class ViewDelivery {
   /// - Parameters:
   ///   - isMixed: whether they may have different protocols.
   ///   - engine: says which authorizations to check; nil to check none.
+  ///   - mayWithhold: whether slow clients do not get the events.
   init(
-    _ notifications: Deque<Notification>, to subscriptions: [HubSubscription], isMixed: Bool,
-    of view: LocalView, in engine: Engine?
+    _ notifications: Deque<Item>, to subscriptions: [HubSubscription], isMixed: Bool,
+    of view: LocalView, in engine: Engine?, mayWithhold: Bool = true
   ) {
     self.view = view
     self.engine = engine
-    run = Run(
-      format: subscriptions.first?.format ?? .line, subscriptions: subscriptions,
-      notifications: notifications)
+    self.mayWithhold = mayWithhold
+    run = Run(subscriptions.first?.format ?? .line, subscriptions, notifications)
     guard isMixed else {
       assert(subscriptions.allSatisfy { $0.format == run.format }, "the protocols are mixed")
       return
     }
     laterRuns = Dictionary(grouping: subscriptions, by: \.format).map {
-      Run(format: $0.key, subscriptions: $0.value, notifications: notifications)
+      Run($0.key, $0.value, notifications)
     }
     if let first = laterRuns.popLast() { run = first }
   }
@@ -143,8 +162,22 @@ final class ViewDelivery {
 
   /// The notification whose events the next step encodes, or nil if the next step encodes none.
   private var nextEncoded: Notification? {
-    guard parts.isEmpty, run.subscriptions.contains(where: { !$0.hasEnded }) else { return nil }
-    return run.notifications.first
+    guard parts.isEmpty, let (notification, change) = run.notifications.first else { return nil }
+    // Events that are sent together have the same recipients.
+    let hasRecipients =
+      group.isEmpty
+      ? run.subscriptions.contains { !$0.hasEnded && !isSlow($0, change) }
+      : run.recipients.contains { !$0.hasEnded }
+    return hasRecipients ? notification : nil
+  }
+
+  /// Whether the next commit is to be withheld from a subscription.
+  private func isSlow(_ subscription: HubSubscription, _ change: CommittedChange?) -> Bool {
+    guard mayWithhold, let change, !subscription.hasEnded,
+      subscription.subscriber?.withholdsEvents == true
+    else { return false }
+    return subscription.isBehind
+      || WithheldChanges.mayBegin(before: change, for: view.listening)
   }
 
   /// Encodes events, or sends a part to one subscription. Returns nil at the end.
@@ -156,12 +189,12 @@ final class ViewDelivery {
       run = later
       return Step()
     }
-    guard run.subscriptions.indices.contains(next) else {
+    guard run.recipients.indices.contains(next) else {
       parts.removeFirst()
       next = 0
       return Step()
     }
-    let subscription = run.subscriptions[next]
+    let subscription = run.recipients[next]
     // A subscriber may lead to the next step.
     next += 1
     return Step(bytes: subscription.hasEnded ? 0 : send(part, to: subscription, in: run.format))
@@ -170,9 +203,10 @@ final class ViewDelivery {
   /// Repeats the next authorization that is to be checked before the next events are encoded. Returns whether there was
   /// one, or earlier events are to be sent before.
   private func check() -> Bool {
-    // A notification without its commit was checked when the commit was released.
-    guard let engine, let notification = run.notifications.first,
-      engine.mayNeedChecks(at: notification.sequence), let change = notification.change
+    // A notification without its commit was checked when this loop released the commit. Another loop may have released
+    // that of the notification alone, and has checked its own subscriptions.
+    guard let engine, let change = run.notifications.first?.change,
+      engine.mayNeedChecks(at: change.sequence)
     else { return false }
     if run.checks == nil {
       run.checks = Deque(
@@ -195,7 +229,7 @@ final class ViewDelivery {
     run.checks = nil
     let hadWork = hasReturnedWork
     hasReturnedWork = false
-    guard let notification = run.notifications.popFirst() else { return addGroup() }
+    guard let (notification, change) = run.notifications.popFirst() else { return addGroup() }
     // If all subscriptions have ended, no events are computed.
     guard run.subscriptions.contains(where: { !$0.hasEnded }) else {
       run.notifications.removeAll()
@@ -203,6 +237,7 @@ final class ViewDelivery {
       return false
     }
     let prepared = hadWork ? prepared.encoded.withLock { $0.take() } : nil
+    guard withhold(change) else { return true }
     switch view.encoded(notification, in: run.format, prepared) {
     case .lines(let lines, let memory):
       group.append(lines, of: notification, memory: memory)
@@ -215,6 +250,26 @@ final class ViewDelivery {
       parts.append(.end(error.code))
     }
     return true
+  }
+
+  /// Withholds a commit from the subscriptions whose clients read slowly. Returns whether others get its events.
+  private func withhold(_ change: CommittedChange?) -> Bool {
+    guard mayWithhold, let change else { return true }
+    if group.isEmpty {
+      let hadOthers = !run.others.isEmpty
+      run.others = run.subscriptions.filter { isSlow($0, change) }
+      if !run.others.isEmpty {
+        let others = Set(run.others.map(ObjectIdentifier.init))
+        run.recipients = run.subscriptions.filter { !others.contains(ObjectIdentifier($0)) }
+      } else if hadOthers {
+        run.recipients = run.subscriptions
+      }
+    }
+    guard !run.others.isEmpty else { return true }
+    for subscription in run.others where !subscription.hasEnded {
+      subscription.subscriber?.withhold(change, from: subscription)
+    }
+    return run.recipients.contains { !$0.hasEnded }
   }
 
   /// Returns whether there was anything to add.
@@ -261,6 +316,8 @@ private struct Group {
   private(set) var bytes = 0
   /// The memory of the values in the events.
   private(set) var memory = 0
+
+  var isEmpty: Bool { lines.isEmpty }
 
   mutating func append(_ lines: EventLines, of notification: Notification, memory: Int) {
     guard lines.count > 0 else { return }

@@ -43,6 +43,10 @@ final class EventStream {
   private var output = StreamOutput()
   private var beginning: CheckedContinuation<WireError?, Never>?
   private var waiting: CheckedContinuation<ByteBuffer?, Never>?
+  /// Whether the hub delivers commits that were withheld.
+  private var isCatchingUp = false
+  /// Whether the client has read anything since the last commit was withheld.
+  private var progress = ReadProgress()
 
   init(
     _ connection: GatewayConnection, as identity: Identity, _ shared: GatewayLoop,
@@ -295,7 +299,27 @@ final class EventStream {
     guard phase != .ended else { return continuation.resume(returning: nil) }
     waiting = continuation
     handOn()
+    if session.isBehind { catchUpLater() }
     charge()
+  }
+
+  /// Delivers the withheld commits soon, if all events are sent.
+  private func catchUpLater() {
+    guard output.bytes.events == 0, !isCatchingUp else { return }
+    isCatchingUp = true
+    loop.assumeIsolated().execute { [self] in
+      hub.catchUp { [self] snapshot in
+        guard let subscription, subscription.mayCatchUp(to: snapshot),
+          session.hasRoomForWithheld(unsentEventBytes: output.bytes.events)
+        else { return nil }
+        session.endWithholding(from: subscription.number)
+        return subscription
+      } done: { [self] in
+        isCatchingUp = false
+        if session.isBehind { catchUpLater() }
+        charge()
+      }
+    }
   }
 
   private func charge() {
@@ -318,11 +342,31 @@ extension EventStream: Subscriber {
       return false
     case .dropped: return false
     case .overloaded:
-      // The client has left too much unread. An error would wait behind it.
-      connection.channel.cutOff()
-      end()
+      endForUnreadEvents()
       return false
     }
+  }
+
+  var withholdsEvents: Bool {
+    phase == .active
+      && session.withholdsEvents(unsentEventBytes: output.bytes.events, isWritable: false)
+  }
+
+  func withhold(_ change: CommittedChange, from subscription: HubSubscription) {
+    guard let grown = subscription.withhold(change) else { return endForUnreadEvents() }
+    if !session.isBehind { progress = ReadProgress() }
+    let buffered = try? connection.channel.syncOptions?.getOption(.bufferedWritableBytes)
+    let isWithinBound = session.withhold(
+      from: subscription.number, bytes: WithheldChanges.bytes(of: change), grown: grown,
+      idleMilliseconds: progress.idleMilliseconds(
+        unsent: output.bytes.all + Int(buffered ?? 0), at: operations.now()))
+    if isWithinBound { charge() } else { endForUnreadEvents() }
+  }
+
+  private func endForUnreadEvents() {
+    // The client has left too much unread. An error would wait behind it.
+    connection.channel.cutOff()
+    end()
   }
 
   func send(events lines: ByteBuffer) {

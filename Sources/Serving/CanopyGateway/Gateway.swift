@@ -129,10 +129,11 @@ public final class Gateway: Service {
     let bootstrap = ServerBootstrap(group: group)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .serverChannelInitializer { [logger] channel in
+      .serverChannelInitializer { [logger, gate] channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandlers([
-            AcceptPause(logger: logger), quiescing.makeServerChannelHandler(channel: channel),
+            AcceptPause(logger: logger) { gate.makeRoom() },
+            quiescing.makeServerChannelHandler(channel: channel),
           ])
         }
       }
@@ -151,7 +152,7 @@ public final class Gateway: Service {
     do {
       return try await bootstrap.bind(host: configuration.host, port: configuration.port) {
         [operations, gate, logger, configuration] channel in
-        let mayEnter = gate.enter(channel, isShortOfMemory: operations.memory.isExhausted) {
+        let mayEnter = gate.enter(channel, shortage: operations.memory.shortage) {
           configuration.certificate == nil ? HTTPAnswer.raw($0) : TLSCertificate.alert
         }
         guard mayEnter else {

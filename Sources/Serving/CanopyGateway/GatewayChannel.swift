@@ -135,6 +135,8 @@ struct GatewayChannel: ServerChildChannel {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
     connection.becomeHTTP()
+    // Only a WebSocket would look for it once more.
+    _ = ConnectionPlace.take(from: channel.pipeline)
     try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in

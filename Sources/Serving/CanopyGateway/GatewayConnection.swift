@@ -17,6 +17,8 @@ final class GatewayConnection: Sendable {
   /// The address of the client.
   let address: String
   let operations: Operations
+  /// Its place among all connections; nil for one that is refused.
+  private let place: ConnectionPlace?
   /// The time of its beginning, in milliseconds since 1970.
   private let since: Int64
 
@@ -52,6 +54,25 @@ final class GatewayConnection: Sendable {
     var hasEnded = false
     /// The number in the list of the event loop; nil while the connection is not in the list.
     var clientID: Int64?
+    /// The values that `place` has.
+    var standing = ConnectionPlace.Standing.new
+    /// Whether a request was successful.
+    var hasSucceeded = false
+    /// Whether a request is under way, and whether its client reads.
+    var isAtWork = false
+    var isRead = true
+
+    /// An event stream waits for events, and not its client for an answer.
+    var isBusy: Bool { isAtWork && isRead && stream == nil }
+
+    /// The standing of the connection now.
+    var newStanding: ConnectionPlace.Standing {
+      switch login?.identity {
+      case .administrator: .administrator
+      case .user: .kept
+      case .anonymous, nil: stream != nil ? .kept : hasSucceeded ? .used : .new
+      }
+    }
 
     /// The bytes that the connection holds. One that is gone holds the requests under way, and nothing else.
     var bytes: Int {
@@ -70,6 +91,37 @@ final class GatewayConnection: Sendable {
     self.loop = loop
     address = channel.remoteAddress?.ipAddress ?? "local"
     since = operations.now()
+    place = ConnectionPlace.find(in: channel.pipeline)
+  }
+
+  /// Notes whether whole requests are under way.
+  func setAtWork(_ isAtWork: Bool) {
+    changePlace { $0.isAtWork = isAtWork }
+  }
+
+  /// Notes that a request was successful.
+  func noteSuccess() {
+    changePlace { $0.hasSucceeded = true }
+  }
+
+  /// Notes whether the client reads its responses.
+  func setRead(_ isRead: Bool) {
+    changePlace { $0.isRead = isRead }
+  }
+
+  /// Reports what decides whether the connection may lose its place.
+  private func changePlace(_ change: (inout State) -> Void) {
+    guard let place else { return }
+    let standing = state.withLock { state -> ConnectionPlace.Standing? in
+      change(&state)
+      place.setBusy(state.isBusy)
+      let new = state.newStanding
+      guard new != state.standing else { return nil }
+      state.standing = new
+      return new
+    }
+    place.noteUse()
+    if let standing { place.set(standing) }
   }
 
   /// The group in which the long work of the connection takes turns.
@@ -196,6 +248,7 @@ final class GatewayConnection: Sendable {
     release(isLate ? identity : old)
     // Charges the login.
     charge { _ in }
+    changePlace { _ in }
     if case .user(let session) = identity {
       // The session keeps the closure, so the closure must not keep the connection.
       session.onRevocation { [weak self] in self?.checkStream() }
@@ -213,6 +266,7 @@ final class GatewayConnection: Sendable {
       state.stream = stream
       return state.hasEnded || state.isQuiescing
     }
+    changePlace { _ in }
     if mustEnd { stream?.finish() } else { stream?.endIfRevoked() }
   }
 

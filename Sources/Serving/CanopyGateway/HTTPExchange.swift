@@ -55,6 +55,8 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   private var isHeadTooLong = false
   /// Whether a request has been refused because of its fields. The parts behind its head are dropped.
   private var isHeadRefused = false
+  /// Whether a request was successful.
+  private var hasSucceeded = false
 
   init(_ connection: GatewayConnection, _ input: RequestInput) {
     self.connection = connection
@@ -171,6 +173,11 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
     connection.charge(head: bytes)
   }
 
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    connection.setRead(context.channel.isWritable)
+    context.fireChannelWritabilityChanged()
+  }
+
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     if let error = error as? HTTPParserError {
       isHeadTooLong = isHeadTooLong || error == .headerOverflow
@@ -193,6 +200,10 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
         if isOld { makeOld(&head, request) }
       } else if isHeadTooLong {
         head.status = .requestHeaderFieldsTooLarge
+      }
+      if !hasSucceeded, head.status.code < 400 {
+        hasSucceeded = true
+        connection.noteSuccess()
       }
       let isWaiting = output.begin(head, isOld: isOld)
       if !isWaiting || promise != nil { writeOutput(context, promise) }

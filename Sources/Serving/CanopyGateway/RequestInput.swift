@@ -215,11 +215,13 @@ final class RequestInput: ChannelDuplexHandler {
   func endRequest() {
     undecodedBytes = 0
     unanswered += 1
+    connection.setAtWork(unanswered > 0)
   }
 
   /// Notes that a request is answered, and hands on the next one in the next turn of the connection.
   func endResponse() {
     unanswered -= 1
+    connection.setAtWork(unanswered > 0)
     if kept.readableBytes > 0 { takeTurnLater() }
   }
 
@@ -250,6 +252,7 @@ final class RequestInput: ChannelDuplexHandler {
   /// Hands on all bytes from now on.
   func becomeWebSocket() {
     mode = .webSocket
+    connection.setAtWork(false)
     guard let context else { return }
     handOn(context)
     readOn(context)

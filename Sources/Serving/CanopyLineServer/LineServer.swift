@@ -196,7 +196,7 @@ public final class LineServer: Service {
       .serverChannelInitializer { [logger] channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandlers([
-            AcceptPause(logger: logger),
+            AcceptPause(logger: logger) { listener.gate.makeRoom() },
             listener.quiescing.makeServerChannelHandler(channel: channel),
           ])
         }
@@ -212,7 +212,7 @@ public final class LineServer: Service {
         channel.eventLoop.makeCompletedFuture {
           let certificate = listener.isLocal ? nil : configuration.certificate
           let mayEnter = listener.gate.enter(
-            channel, isShortOfMemory: operations.memory.isExhausted,
+            channel, shortage: operations.memory.shortage,
             refusal: certificate.map { _ in { _ in TLSCertificate.alert } })
           guard mayEnter else { return }
           let shared = contexts.value(of: channel.eventLoop).value

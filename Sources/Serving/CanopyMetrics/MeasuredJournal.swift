@@ -2,13 +2,14 @@ public import CanopyEngine
 public import CanopyTree
 internal import CoreMetrics
 
-/// A journal that measures another one: the commits, the sizes of batches, and the times of appends and checkpoints.
+/// A journal that measures another one: the commits and their bytes, the sizes of batches, and the times of appends and checkpoints.
 ///
 /// It reads the clock twice for a batch, which takes a synchronization of the disk. It is a `SharedJournal` if the
 /// measured journal is one.
 public struct MeasuredJournal<Base: Journal>: Journal {
   private let journal: Base
   private let commits: Counter
+  private let bytes: Counter
   private let failures: Counter
   private let batches: Recorder
   private let appends: Timer
@@ -20,11 +21,15 @@ public struct MeasuredJournal<Base: Journal>: Journal {
     self.journal = journal
     now = registry.now
     commits = Counter(label: "canopy_commits_total", factory: registry)
+    bytes = Counter(label: "canopy_journal_bytes_total", factory: registry)
     failures = Counter(label: "canopy_append_failures_total", factory: registry)
     batches = Recorder(label: "canopy_batch_commits", factory: registry)
     appends = Timer(label: "canopy_append_seconds", factory: registry)
     checkpoints = Timer(label: "canopy_checkpoint_seconds", factory: registry)
     registry.describe("canopy_commits_total", "Commits.")
+    registry.describe(
+      "canopy_journal_bytes_total", "Bytes of the commits in the journal, with their before-images."
+    )
     registry.describe("canopy_append_failures_total", "Appends to the journal that failed.")
     registry.describe("canopy_batch_commits", "Commits in a batch.")
     registry.describe("canopy_append_seconds", "Times of appends to the journal.")
@@ -45,6 +50,7 @@ public struct MeasuredJournal<Base: Journal>: Journal {
     }
     appends.recordNanoseconds(now() - start)
     self.commits.increment(by: commits.count)
+    bytes.increment(by: commits.reduce(0) { $0 + $1.textBytes })
     batches.record(commits.count)
   }
 

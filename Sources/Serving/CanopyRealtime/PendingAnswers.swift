@@ -43,19 +43,6 @@ struct PendingAnswers {
   /// The kind of the request that has begun last.
   private(set) var begun = Kind.plain
 
-  /// Whether the next answer has the value of the snapshot up to which the events are sent. Then no further events
-  /// precede it: they would be newer than the value.
-  var nextIsCurrent = false
-
-  /// The read of the next answer, if it is carried out when its answer can be sent.
-  var delayedRead: ReadRequest?
-
-  /// Returns `nextIsCurrent`, and resets it.
-  mutating func takeNextIsCurrent() -> Bool {
-    defer { nextIsCurrent = false }
-    return nextIsCurrent
-  }
-
   /// Appends a request that has not begun.
   mutating func append(_ number: Int64, _ kind: Kind) {
     all.append((number, kind))

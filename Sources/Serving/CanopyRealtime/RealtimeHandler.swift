@@ -158,22 +158,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     return true
   }
 
-  override func read(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
-  ) {
-    guard session.canSend else {
-      // Further events will precede the answer, and it must not be older.
-      answers.delayedRead = request
-      return finish(slot, Session.Completion(.null))
-    }
-    if let reply = operations.read(request, as: session.identity, in: root) {
-      answers.nextIsCurrent = true
-      finish(slot, Session.Completion(reply))
-    } else {
-      readLong(context, request, slot)
-    }
-  }
-
   override func begin(
     _ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot
   ) {
@@ -197,15 +181,13 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   // MARK: Answers
 
   func mustFollowEvents(_ reply: Reply) -> Bool {
-    // A listener begins before the events that follow, and a delayed read has its own way to wait for them.
-    if case .subscribed = reply { return false }
-    return answers.delayedRead == nil && !answers.takeNextIsCurrent()
+    // A listener begins before the events that follow.
+    if case .subscribed = reply { false } else { true }
   }
 
   /// Answers the first request that is not answered.
   func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
     if case .subscribed = reply { return answer(reply) }
-    if let request = answers.delayedRead.take() { return super.read(context, request) }
     answer(reply, at: snapshot)
   }
 

@@ -14,7 +14,8 @@ public struct Ledger: Sendable, Equatable {
   public var unsent = 0
   /// Bytes of replies and events whose values are kept to be encoded later. Released as their pieces are encoded.
   public var unencoded = 0
-  /// Bytes of events that wait for a resumption. Released when it ends.
+  /// Bytes of events that wait for a resumption, or that are withheld while the client reads slowly. Released when that
+  /// ends.
   public var heldEvents = 0
   /// Bytes reserved for resumptions, which read the journal. Released when they end.
   public var reserved = 0

@@ -9,8 +9,8 @@ internal import Synchronization
 /// clients who each hold little cannot keep the server short of memory.
 ///
 /// A connection may report the bytes among them that it takes while it is idle. These do not count when a connection is
-/// chosen, so idle connections are not the first to end. When they fill half of the bound, the server accepts no new
-/// connections, so the other bytes always have the other half.
+/// chosen, so idle connections are not the first to end. When they fill half of the bound, a new connection takes the
+/// place of an idle one, or is refused. So the other bytes always have the other half.
 ///
 /// A connection that is gone keeps its share while requests of it are under way. So clients cannot fill the engine's queue
 /// by connecting again and again: when the bound is reached, the server accepts no new connections until the requests are
@@ -84,10 +84,27 @@ public final class MemoryBudget: Sendable {
     }
   }
 
-  /// Whether the bound is reached, so that the server must not accept new connections.
-  public var isExhausted: Bool {
-    state.withLock { $0.used - $0.endingBytes >= bytesMax || $0.idle >= bytesMax / 2 }
+  /// A lack of memory for new connections.
+  public enum Shortage: Sendable, Equatable {
+    /// Requests and replies fill the bound. No connection may be accepted.
+    case work
+    /// Idle connections fill half of the bound, and hold so many bytes more. A connection may be accepted in the place
+    /// of idle ones.
+    case idle(excess: Int)
   }
+
+  /// The lack of memory for new connections; nil if there is enough.
+  public var shortage: Shortage? {
+    state.withLock { state in
+      let held = state.used - state.endingBytes
+      if held >= bytesMax, held - state.idle >= bytesMax / 2 { return .work }
+      let excess = state.idle - bytesMax / 2
+      return excess >= 0 ? .idle(excess: excess) : nil
+    }
+  }
+
+  /// Whether the bound is reached, so that the server must not accept a connection besides the others.
+  public var isExhausted: Bool { shortage != nil }
 
   /// Whether more bytes are charged than the bound, so that no connection must be read that sends much: connections end
   /// then, or have ended and are not yet gone.

@@ -3,7 +3,8 @@ internal import CanopyEngine
 internal import CanopyTree
 internal import CanopyWire
 
-/// The admission of writes: the same for all protocols. The free space of the disk comes first, and then the quotas.
+/// The admission of writes: the same for all protocols. The free space of the disk and the bound on the tree come first,
+/// and then the quotas.
 extension Operations {
   /// The bytes of a write to the tree that are measured on the caller's thread. The others are measured where the write is
   /// made, and count then.
@@ -40,10 +41,19 @@ extension Operations {
       origin?.owner = self.owner(identity)
     }
     try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: origin, by: owner)
+    let counts = quotas?.countsGrowth(of: owner) == true
+    let growth =
+      counts || tree?.isFull == true
+      ? request.growth(over: engine.root, by: identity.session?.uid) : 0
+    try checkTree(as: identity, growth: growth, once: origin, by: owner)
     // A write of an exempt caller has no bytes to count, but must not overtake one that was refused for lack of space.
     guard let quotas else { return }
     let bytes = owner.isExempt ? 0 : request.bytes(atMost: Operations.bytesCountedAtOnceMax)
-    if let refusal = quotas.admit(owner, bytes: bytes, once: origin, now: now()) { throw refusal }
+    if let refusal = quotas.admit(
+      owner, bytes: bytes, growth: growth, once: origin, now: now())
+    {
+      throw refusal
+    }
   }
 
   /// Admits a request that sets or cancels on-disconnect writes, and counts it.
@@ -56,14 +66,19 @@ extension Operations {
     onDisconnect request: DisconnectRequest, bytes: Int, as identity: Identity,
     for owner: WriteQuotas.Owner
   ) throws(WireError) {
+    var growth = 0
     switch request {
     // It frees what a request has taken.
     case .cancel: break
     case .set, .update:
       try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: nil, by: owner)
+      growth = request.isRemoval ? 0 : bytes + request.locationCount * 64
+      try checkTree(as: identity, growth: growth, once: nil, by: owner)
     }
     guard let quotas, !owner.isExempt else { return }
-    if let refusal = quotas.admit(owner, bytes: bytes, once: nil, now: now()) { throw refusal }
+    if let refusal = quotas.admit(owner, bytes: bytes, growth: growth, once: nil, now: now()) {
+      throw refusal
+    }
   }
 
   /// The bytes of the paths of leaves for which a write counts one byte, if it has less data. The checkpoint has each leaf
@@ -93,6 +108,19 @@ extension Operations {
     guard let quotas, !owner.isExempt else { return }
     let bytes = request.bytes(atMost: .max / 2)
     quotas.charge(owner, bytes: bytes - Operations.bytesCountedAtOnceMax, now: now())
+    let growth = request.growth(over: .absent, atMost: .max / 2)
+    quotas.charge(owner, growth: growth - WriteRequest.growthMax, now: now())
+  }
+
+  /// - Throws: `WireError` if the trees have reached their bound and the write makes one larger, unless it is the
+  ///   administrator's.
+  private func checkTree(
+    as identity: Identity, growth: Int, once origin: WriteOrigin?, by owner: WriteQuotas.Owner
+  ) throws(WireError) {
+    guard let tree, tree.isFull, growth > 0 else { return }
+    if case .administrator = identity { return }
+    if let origin { quotas?.noteRefusal(of: origin, by: owner, now: now()) }
+    throw tree.refuse()
   }
 
   /// - Throws: `WireError` if the disk is almost full, unless the administrator removes data.

@@ -56,6 +56,10 @@ public final class Operations: Sendable {
   public let quotas: WriteQuotas?
   /// The free space of the disk with the data.
   public let freeSpace: FreeSpace
+  /// The bound on the memory of the trees; nil for none.
+  public let tree: TreeBound?
+  /// Counts the memory of the tree of this namespace; nil without a bound.
+  private let treeCount: TreeCount?
   /// The bytes that users have stored; nil for no bound, and in other namespaces than the default one.
   public let storage: UserStorage?
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
@@ -104,6 +108,7 @@ public final class Operations: Sendable {
   ///   - namespaceSource: the other databases; nil for none.
   ///   - quotas: the bounds on the writes of users and networks; nil for none.
   ///   - freeSpace: the free space of the disk, which the caller measures.
+  ///   - tree: the bound on the memory of the trees; nil for none. The engine does not run yet, or is idle.
   ///   - storage: the bytes that users have stored; nil for no bound.
   public init(
     engine: Engine, accounts: AccountService,
@@ -116,7 +121,7 @@ public final class Operations: Sendable {
     backups: (any BackupOperations)? = nil, namespaceSource: (any NamespaceSource)? = nil,
     namespaceSettings: Namespaces.Settings = Namespaces.Settings(),
     quotas: WriteQuotas? = nil, freeSpace: FreeSpace = FreeSpace(),
-    storage: UserStorage? = nil
+    tree: TreeBound? = nil, storage: UserStorage? = nil
   ) {
     namespace = .default
     home = nil
@@ -143,6 +148,8 @@ public final class Operations: Sendable {
     memory = MemoryBudget(bytesMax: limits.memoryMax)
     self.quotas = quotas
     self.freeSpace = freeSpace
+    self.tree = tree
+    treeCount = tree.map { TreeCount(of: engine, in: $0) }
     self.storage = storage
     self.version = version
     self.metrics = metrics
@@ -201,6 +208,8 @@ public final class Operations: Sendable {
     memory = home.memory
     quotas = home.quotas
     freeSpace = home.freeSpace
+    tree = home.tree
+    treeCount = home.tree.map { TreeCount(of: parts.engine, in: $0) }
     storage = nil
     longWork = home.longWork
     hashWork = home.hashWork

@@ -34,6 +34,7 @@ extension Session {
   mutating func removeSubscription(_ number: Int64) -> Subscription? {
     guard let subscription = subscriptions.removeValue(forKey: number) else { return nil }
     ledger.subscriptions -= subscription.bytes
+    if let bytes = subscription.withheldBytes { releaseWithheld(bytes) }
     assertSubscriptionsAreCharged()
     return subscription
   }
@@ -41,6 +42,7 @@ extension Session {
   /// Removes all subscriptions, releases their bytes, and returns them.
   mutating func removeAllSubscriptions() -> [Int64: Subscription] {
     defer {
+      for bytes in subscriptions.values.compactMap(\.withheldBytes) { releaseWithheld(bytes) }
       subscriptions = [:]
       ledger.subscriptions = 0
     }

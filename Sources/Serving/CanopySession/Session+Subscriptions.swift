@@ -185,8 +185,9 @@ extension Session {
       hold(notifications, bytes: bytes, for: number)
       return .held
     case .active:
-      // One event may be larger than the bound.
-      if unsentEventBytes > 0, unsentEventBytes + bytes.json > limits.queuedBytesMax {
+      // One event may be larger than the bound, if it comes before events are withheld.
+      let isBacklog = unsentEventBytes > limits.queuedBytesMax / Session.withheldPartWhenWritable
+      if isBacklog, unsentEventBytes + bytes.json > limits.queuedBytesMax {
         return .overloaded
       }
       return .send

@@ -64,6 +64,7 @@ public struct Session: ~Copyable {
   var actions: Deque<Action> = []
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
+  var withholding = Withholding()
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
@@ -194,7 +195,7 @@ public struct Session: ~Copyable {
 
   /// Whether a reply may be sent now.
   public var canSend: Bool {
-    isWritable && waitsForEvents == 0 && ledger.unencoded == 0
+    isWritable && waitsForEvents == 0 && !isBehind && ledger.unencoded == 0
       && ledger.unsent < limits.unreadReplyBytesMax
   }
 
@@ -202,6 +203,12 @@ public struct Session: ~Copyable {
   public var isAtRest: Bool {
     wantsInput && phase == .open && isReading && !hasBacklog && queue.isIdle && actions.isEmpty
   }
+
+  /// Whether requests of the client wait, are under way, or have replies that wait.
+  public var hasRequests: Bool { hasBacklog || !queue.isIdle }
+
+  /// Whether the connection has neither subscriptions nor on-disconnect writes.
+  public var holdsNothing: Bool { subscriptions.isEmpty && armed.isEmpty }
 
   /// Whether the connection has no requests, on-disconnect writes and subscriptions besides those to constants, so that
   /// its client loses nothing if the connection ends and begins again, with the same login. Never that of the
@@ -248,7 +255,7 @@ public struct Session: ~Copyable {
       return .setReading(wantsReading)
     }
     if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil,
-      ledger.unencoded == 0, waitsForEvents == 0
+      ledger.unencoded == 0, waitsForEvents == 0, !isBehind
     {
       return close()
     }

@@ -38,6 +38,8 @@ struct Subscription {
   var phase: Phase
   /// The bytes charged for it until it ends.
   let bytes: Int
+  /// The bytes charged for commits that are withheld from it, because its client reads slowly; nil if none is.
+  var withheldBytes: Int?
   /// The reason why it cannot go on, if that is found before its request is answered.
   var cancellation: WireError.Code?
 

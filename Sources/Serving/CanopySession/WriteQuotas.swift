@@ -10,6 +10,9 @@ internal import Synchronization
 /// network. It counts whatever its outcome is, also if the rules deny it. An on-disconnect write counts when it is set. The
 /// administrator is exempt, and so is this machine, if the settings say so.
 ///
+/// A network also has a bucket for the bytes by which its writes make the tree larger, which fills in a day. While it is
+/// empty, writes of the network that make the tree larger are refused.
+///
 /// A refused write does not count. Its error names the time to wait, and until then every write of the same user or
 /// network is refused. So a client that has sent several writes ahead can send all of them again in their order. The order
 /// of writes with `ONCE` is kept however long they are under way: after a refusal, later writes of the client are refused
@@ -27,6 +30,7 @@ public final class WriteQuotas: Sendable {
     case user
     case address
     case order
+    case growth
   }
 
   /// The user and the network for which a write counts; nil for those that are exempt.
@@ -41,6 +45,8 @@ public final class WriteQuotas: Sendable {
   fileprivate struct State {
     var users: QuotaBuckets<Key>
     var networks: QuotaBuckets<String>
+    /// The bytes added to the tree; nil for no bound.
+    var growths: QuotaBuckets<String>?
     var refusedWrites = RefusedWrites()
     var refused: [Reason: Int] = [:]
   }
@@ -50,6 +56,9 @@ public final class WriteQuotas: Sendable {
   private let refusedClientCount = Atomic(0)
   /// Whether users on this machine are exempt.
   private let exemptsThisMachine: Bool
+  private let boundsGrowth: Bool
+  /// The seconds in which a network may add as much to the tree as at once.
+  private static let growthSeconds = 24 * 3_600
 
   /// Creates full buckets.
   ///
@@ -61,6 +70,8 @@ public final class WriteQuotas: Sendable {
   public init(_ limits: Limits, exemptsThisMachine: Bool = true, ownersMax: Int? = nil) {
     self.exemptsThisMachine = exemptsThisMachine
     let ownersMax = ownersMax ?? WriteQuotas.ownersMax
+    let perDay = limits.treeBytesPerDayPerAddress
+    boundsGrowth = perDay > 0
     state = Mutex(
       State(
         users: QuotaBuckets(
@@ -70,7 +81,12 @@ public final class WriteQuotas: Sendable {
         networks: QuotaBuckets(
           .init(
             writes: limits.writesPerSecondPerAddress, bytes: limits.writeBytesPerSecondPerAddress,
-            burstSeconds: limits.writeBurstSeconds), ownersMax: ownersMax)))
+            burstSeconds: limits.writeBurstSeconds), ownersMax: ownersMax),
+        growths: perDay > 0
+          ? QuotaBuckets(
+            .init(
+              writes: .max, bytes: perDay / Self.growthSeconds, burstSeconds: Self.growthSeconds),
+            ownersMax: ownersMax) : nil))
   }
 
   /// The writes that were refused, by reason.
@@ -95,12 +111,18 @@ public final class WriteQuotas: Sendable {
     return Owner(user: user, network: network)
   }
 
+  /// Whether the bytes count that a write adds to the tree.
+  func countsGrowth(of owner: Owner) -> Bool { boundsGrowth && owner.network != nil }
+
   /// Counts a write, or returns the error with which it is refused. O(1).
   ///
   /// - Parameters:
+  ///   - growth: the bytes that it adds to the tree; 0 or less if it adds none.
   ///   - origin: identifies a write that its client may send again; nil for others.
   ///   - now: the time in milliseconds since 1970.
-  func admit(_ owner: Owner, bytes: Int, once origin: WriteOrigin?, now: Int64) -> WireError? {
+  func admit(
+    _ owner: Owner, bytes: Int, growth: Int = 0, once origin: WriteOrigin?, now: Int64
+  ) -> WireError? {
     if owner.isExempt {
       // Its write may have been refused for lack of space.
       guard let origin, refusedClientCount.load(ordering: .relaxed) > 0 else { return nil }
@@ -117,8 +139,16 @@ public final class WriteQuotas: Sendable {
         if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
         return state.refuse(user >= network ? .user : .address, after: max(user, network))
       }
+      // Other writes go on meanwhile, so this wait is not kept.
+      if growth > 0, let key = owner.network, let wait = state.growths?.wait(key, now: now) {
+        if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
+        return state.refuse(.growth, after: max(wait, Self.waitMin))
+      }
       if let origin, !isInOrder(origin, now: now, &state) {
         return state.refuse(.order, after: Self.waitMin)
+      }
+      if growth > 0, let key = owner.network {
+        state.growths?.charge(key, writes: 0, bytes: growth, now: now)
       }
       if let key = owner.user { state.users.charge(key, bytes: bytes, now: now) }
       if let key = owner.network { state.networks.charge(key, bytes: bytes, now: now) }
@@ -133,6 +163,12 @@ public final class WriteQuotas: Sendable {
       if let key = owner.user { state.users.charge(key, writes: 0, bytes: bytes, now: now) }
       if let key = owner.network { state.networks.charge(key, writes: 0, bytes: bytes, now: now) }
     }
+  }
+
+  /// Counts further bytes that an admitted write adds to the tree.
+  func charge(_ owner: Owner, growth: Int, now: Int64) {
+    guard growth > 0, let key = owner.network else { return }
+    state.withLock { $0.growths?.charge(key, writes: 0, bytes: growth, now: now) }
   }
 
   /// Notes that a write was refused for another reason, so that later writes of its client do not overtake it.
@@ -164,6 +200,8 @@ extension WriteQuotas.State {
       case .user: "you write more than this server takes from a user"
       case .address: "more is written from your address than this server takes from an address"
       case .order: "an earlier write of this client was refused; send it again first"
+      case .growth:
+        "your address has added as many bytes as this server takes from an address in a day, and this write adds some"
       }
     return WireError(
       .rateLimited, retryMilliseconds: wait, "\(sentence); try again in \(WireError.words(wait))")

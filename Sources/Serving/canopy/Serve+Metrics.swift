@@ -15,6 +15,9 @@ extension MetricsRegistry {
           .gauge, "canopy_connections", "Open connections by port.", [("port", port)],
           Double(gate.count))
       }
+      text.add(
+        .counter, "canopy_connections_displaced_total",
+        "Idle connections that were ended for newcomers.", [], Double(line.endedCount))
       func gauge(_ name: String, _ help: String, _ value: Int) {
         text.add(.gauge, name, help, [], Double(value))
       }
@@ -36,11 +39,17 @@ extension MetricsRegistry {
       gauge(
         "canopy_sequence", "The number of the last commit of the default namespace.",
         Int(operations.engine.snapshot.sequence))
+      if let tree = operations.tree {
+        gauge("canopy_tree_bytes", "The memory of all data, estimated.", tree.bytes)
+      }
       let space = operations.freeSpace
       if let bytes = space.bytes {
         gauge("canopy_free_bytes", "Free bytes of the disk with the data.", Int(clamping: bytes))
       }
-      let storage = [("storage", operations.storage?.refused ?? 0), ("space", space.refused)]
+      let storage = [
+        ("storage", operations.storage?.refused ?? 0), ("space", space.refused),
+        ("tree", operations.tree?.refused ?? 0),
+      ]
       for (reason, count) in (operations.quotas?.refused ?? []) + storage {
         text.add(
           .counter, "canopy_writes_refused_total", "Writes refused by a quota, by reason.",

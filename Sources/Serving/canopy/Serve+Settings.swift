@@ -208,11 +208,11 @@ extension Serve {
       "write-burst-seconds", writeBurstSeconds, default: limits.writeBurstSeconds)
     limits.storageBytesMax = try positive(
       "storage-bytes-max", storageBytesMax, default: limits.storageBytesMax)
-    limits.freeBytesMin = try Setting.value(
+    limits.treeMax = try bound("tree-max", treeMax, default: MachineMemory.available() / 2)
+    limits.treeBytesPerDayPerAddress = try bound(
+      "tree-bytes-per-day-per-address", treeBytesPerDayPerAddress, default: limits.treeMax / 4)
+    limits.freeBytesMin = try bound(
       "free-bytes-min", freeBytesMin, default: limits.freeBytesMin)
-    guard limits.freeBytesMin >= 0 else {
-      throw ValidationError("--free-bytes-min must not be negative")
-    }
   }
 
   private func listener(in folder: String) throws -> LineServer.Configuration {
@@ -264,6 +264,13 @@ extension Serve {
     case .port(let port): gateway.port = Int(port)
     }
     return gateway
+  }
+
+  /// Returns a number that may be 0.
+  private func bound(_ name: String, _ given: Int?, default: Int) throws -> Int {
+    let value = try Setting.value(name, given, default: `default`)
+    guard value >= 0 else { throw ValidationError("--\(name) must not be negative") }
+    return value
   }
 
   private func positive<N: FixedWidthInteger & ExpressibleByArgument>(

@@ -88,6 +88,16 @@ struct Serve: AsyncParsableCommand {
   var writesOnThisMachine: LocalWrites?
   @Option(help: "The most bytes of the posts and comments of one user (67108864).")
   var storageBytesMax: Int?
+  @Option(
+    help:
+      "The most bytes of memory of all data, beyond which writes are refused that add some; 0 for no bound (half of the memory)."
+  )
+  var treeMax: Int?
+  @Option(
+    help:
+      "The bytes that one address of another machine may add to the data in a day; 0 for no bound (a quarter of the bound on all data)."
+  )
+  var treeBytesPerDayPerAddress: Int?
   @Option(help: "Free bytes of the disk below which writes are refused; 0 for never (268435456).")
   var freeBytesMin: Int?
   @Option(help: "The most passwords hashed at one time, with 19 MiB of memory each (2).")
@@ -287,6 +297,8 @@ struct Serve: AsyncParsableCommand {
       quotas: WriteQuotas(
         settings.limits, exemptsThisMachine: settings.exemptsThisMachine),
       freeSpace: FreeSpace(bytesMin: shared == nil ? settings.limits.freeBytesMin : 0),
+      tree: settings.limits.treeMax > 0
+        ? TreeBound(bytesMax: settings.limits.treeMax, logger: logger) : nil,
       storage: UserStorage(of: parts.engine, bytesMax: settings.limits.storageBytesMax))
   }
 

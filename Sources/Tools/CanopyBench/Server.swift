@@ -132,6 +132,12 @@ final class Server {
     return String(decoding: bytes, as: UTF8.self)
   }
 
+  /// Returns the value of a metric without labels, or 0 if the server has not measured it.
+  static func metric(_ name: String, in metrics: String) -> Double {
+    let line = metrics.split(separator: "\n").first { $0.hasPrefix(name + " ") }
+    return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
+  }
+
   /// Sets the peak of its memory, `VmHWM`, to the memory in use now.
   func forgetPeakMemory() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)

@@ -101,6 +101,8 @@ public final class LineParts: Sendable {
       version: "test", now: { clock.now }, logger: log.logger,
       logLines: logLines, namespaceSource: namespaces, namespaceSettings: namespaceSettings,
       quotas: quotas, freeSpace: freeSpace,
+      tree: limits.treeMax > 0
+        ? TreeBound(bytesMax: limits.treeMax, logger: log.logger) : nil,
       storage: storageBytesMax.map { [engine] in UserStorage(of: engine, bytesMax: $0) })
   }
 

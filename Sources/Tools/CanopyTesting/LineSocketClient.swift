@@ -14,9 +14,10 @@ public final class LineSocketClient: LineClient, Sendable {
   ///   - receiveBytes: the bytes of the kernel's receive buffer; nil for the default.
   ///   - staysOpen: whether this side stays open after the server has closed its own.
   ///   - trusted: the certificate of the server, to connect with TLS; nil for plain text.
+  ///   - address: the address of this side; nil for the one that the system chooses.
   public init(
     host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil, staysOpen: Bool = false,
-    trusting trusted: TestCertificate? = nil
+    trusting trusted: TestCertificate? = nil, from address: String? = nil
   ) async throws {
     let mailbox = LineMailbox()
     self.mailbox = mailbox
@@ -31,6 +32,9 @@ public final class LineSocketClient: LineClient, Sendable {
       }
     if let receiveBytes {
       bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: receiveBytes)
+    }
+    if let address {
+      bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: address, port: 0))
     }
     channel = try await bootstrap.connect(host: host, port: port).get()
   }

@@ -24,6 +24,8 @@ import Testing
     ("write-bytes-per-second-per-address", "1000", ["0", "x"]),
     ("write-burst-seconds", "40", ["0", "1m"]), ("writes-on-this-machine", "limited", ["yes"]),
     ("storage-bytes-max", "100000", ["0", "1M"]), ("free-bytes-min", "0", ["-1", "1G"]),
+    ("tree-max", "1000000000", ["-1", "1G"]),
+    ("tree-bytes-per-day-per-address", "0", ["-1", "all"]),
     ("namespaces-max", "2", ["0", "x"]), ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
     ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),

@@ -36,15 +36,21 @@ final class HTTPClient {
 
   /// Connects, and disconnects after `body`.
   ///
-  /// - Parameter trusted: the certificate of the server, to connect with TLS; nil for plain text.
+  /// - Parameters:
+  ///   - trusted: the certificate of the server, to connect with TLS; nil for plain text.
+  ///   - address: the address of this side; nil for the one that the system chooses.
   static func connect<R: Sendable>(
     _ port: Int, receiveBytes: Int? = nil, trusting trusted: TestCertificate? = nil,
+    from address: String? = nil,
     _ body: (HTTPClient) async throws -> R
   ) async throws -> R {
     var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
     if let receiveBytes {
       bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: receiveBytes)
+    }
+    if let address {
+      bootstrap = bootstrap.bind(to: try SocketAddress(ipAddress: address, port: 0))
     }
     let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
       channel.eventLoop.makeCompletedFuture {

@@ -165,9 +165,11 @@ import Testing
     try await journal.append([commit], after: 0)
     #expect(try await journal.load(keeping: IndexPlan()).sequence == 1)
     await #expect(throws: (any Error).self) { try await journal.append([commit], after: 5) }
+    #expect(commit.textBytes >= "a".utf8.count + "true".utf8.count)
     let lines = Set(registry.text.split(separator: "\n").map(String.init))
     for expected in [
-      "canopy_commits_total 1", "canopy_append_failures_total 1", "canopy_batch_commits_count 1",
+      "canopy_commits_total 1", "canopy_journal_bytes_total \(commit.textBytes)",
+      "canopy_append_failures_total 1", "canopy_batch_commits_count 1",
       "canopy_append_seconds_count 1",
     ] {
       #expect(lines.contains(expected), "\(expected)")

@@ -169,6 +169,39 @@ import Testing
     }
   }
 
+  @Test func `a client that reads slowly gets fewer events, and the last state`() async throws {
+    let text = String(repeating: "0123456789", count: 20_000)
+    try await withGateway { server in
+      try await HTTPClient.connect(server.port, receiveBytes: 4096) { stream in
+        try await stream.begin("GET", "/open/a.json", Self.accept)
+        _ = try await stream.head()
+        _ = try await stream.event()
+        let operations = server.parts.operations
+        let start = operations.memory.used
+        let count = 40
+        for number in 0..<count {
+          let write = try Write.set(
+            Location(Path("open/a")), WriteValue(json: "\"\(number)-\(text)\""))
+          _ = try await server.parts.engine.transact { _ in Decision(write, ()) }
+          #expect(operations.memory.used - start < Limits().queuedBytesMax)
+        }
+        var received = 0
+        var event = ""
+        repeat {
+          event = try await stream.event()
+          received += 1
+        } while !event.contains("\"\(count - 1)-0")
+        #expect(received < count && event.hasPrefix("put "))
+        try await eventually { operations.memory.used - start < 64 * 1024 }
+        // It goes on with each event.
+        try await server.connect { client in
+          _ = try await client.request("PUT", "/open/a.json", [:], "1")
+        }
+        #expect(try await stream.event() == #"put {"path":"/","data":1}"#)
+      }
+    }
+  }
+
   @Test func `a client that does not read its events is cut off`() async throws {
     var limits = Limits()
     limits.queuedBytesMax = 1024 * 1024
@@ -179,6 +212,7 @@ import Testing
         try await server.connect { client in
           var count = 0
           while server.gate.count == 2, count < 400 {
+            server.parts.clock.advance(Session.idleMillisecondsMax / 10)
             let response = try await client.request(
               "PUT", "/open/a.json?print=silent", [:], "\"\(text)\(count)\"")
             #expect(response.status == 204)

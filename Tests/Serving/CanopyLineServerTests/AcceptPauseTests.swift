@@ -13,11 +13,20 @@ import Testing
 #endif
 
 @Suite struct AcceptPauseTests {
+  /// The number of times that an idle connection was to end.
+  private final class Counter {
+    var count = 0
+  }
+
   private let log = LineLog()
   private let channel = EmbeddedChannel()
+  private let rooms: Counter
 
   init() throws {
-    try channel.pipeline.syncOperations.addHandler(AcceptPause(logger: log.logger))
+    let rooms = Counter()
+    self.rooms = rooms
+    try channel.pipeline.syncOperations.addHandler(
+      AcceptPause(logger: log.logger) { rooms.count += 1 })
   }
 
   private func fail(_ code: CInt) {
@@ -45,6 +54,8 @@ import Testing
     #expect(isReading == false)
     channel.embeddedEventLoop.advanceTime(by: AcceptPause.pause)
     #expect(isReading == true)
+    // One idle connection ends for each pause.
+    #expect(rooms.count == 2)
     #expect(log.lines.count == 1)
     try channel.throwIfErrorCaught()
   }

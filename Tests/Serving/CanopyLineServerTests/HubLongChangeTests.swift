@@ -129,7 +129,8 @@ import Testing
       let view = LocalView(listening, Limits(), number: 0)
       let reader = Reader()
       view.add(HubSubscription(number: 1, isAuthorized: false, subscriber: reader))
-      let delivery = view.delivery(of: [Notification(listening, change, derived)], in: nil)
+      let delivery = view.delivery(
+        of: [(Notification(listening, change, derived), change)], in: nil)
       let work = delivery.nextLongWork()
       work?()
       #expect(delivery.nextLongWork() == nil, "the work is done once")

@@ -215,7 +215,7 @@ import Testing
         HubSubscription(number: number, isAuthorized: false, format: format, subscriber: reader))
     }
     let delivery = view.delivery(
-      of: [change.notification(for: listening)], in: nil)
+      of: [(change.notification(for: listening), change)], in: nil)
     while let step = delivery.step() { each(step) }
   }
 

@@ -79,6 +79,9 @@ struct ListenReplica {
     }
   }
 
+  /// The value of a copy of the form `sync`.
+  var root: Node { copy.root }
+
   private func node(_ data: JSONValue?) throws -> Node {
     guard let data else { return .absent }
     return try WriteValue(json: data.text, limits: .none).node

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import Testing
@@ -36,6 +37,7 @@ import Testing
       // The kernel accepts some megabytes before the server must keep anything.
       while server.parts.engine.listenerCounts.listeners == 2, rounds < 10_000 {
         rounds += 1
+        server.parts.clock.advance(Session.idleMillisecondsMax / 10)
         try await writer.value("SET /n \"\(rounds)\(Self.text)\"")
         // Compares the value: the write of the disconnected client is a commit as well.
         #expect(try await fast.event().data == .leaf(Node("\(rounds)\(Self.text)")))
@@ -47,10 +49,10 @@ import Testing
       try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
       try await slow.resumeReading()
       let lines = try await slow.readToEnd()
-      // Events in order, without a gap, up to the end; then the reason.
+      // Events in order up to the end; then the reason. Some may be those of several commits.
       #expect(lines.last?.hasPrefix("-OVERLOADED ") == true)
-      let sequences = try lines.dropLast().map { try Event($0).sequence }
-      #expect(sequences == (1...Int64(sequences.count)).map { $0 })
+      let sequences = try lines.dropLast().map { try #require(try Event($0).sequence) }
+      #expect(sequences.first == 1 && zip(sequences, sequences.dropFirst()).allSatisfy { $0 < $1 })
       #expect(sequences.count < rounds)
       // The bytes that were kept for it are bounded. (The engine learns of the end some rounds later.)
       if slow is ChannelClient { #expect(sequences.count * 9_000 <= Self.bound + 20_000) }
@@ -68,7 +70,10 @@ import Testing
         try await slow.pauseReading()
         for i in 0..<10 { try await writer.value("SET /n \"\(round) \(i)\(Self.text)\"") }
         try await slow.resumeReading()
-        for i in 1...10 { #expect(try await slow.event().sequence == Int64(round * 10 + i)) }
+        // It gets fewer events, and always the last value.
+        let last = Int64(round * 10 + 10)
+        while let sequence = try await slow.event().sequence, sequence < last {}
+        try await slow.expect("PING", "+\"PONG\"")
       }
       #expect(server.parts.engine.listenerCounts == (1, 1))
     }
@@ -83,36 +88,6 @@ import Testing
       try await writer.value("SET /n \(text)")
       #expect(try await client.event().sequence == 1)
       try await client.expect("PING", "+\"PONG\"")
-    }
-  }
-
-  @Test(arguments: Depth.allCases)
-  func `events may wait up to the bound, and not a byte more`(_ depth: Depth) async throws {
-    guard depth == .inProcess else { return }  // Over a socket the kernel accepts an unknown part.
-    for (excess, survives) in [(0, true), (1, false)] {
-      // The replacement for the kernel holds nothing for a client that does not read.
-      let line = ">{\"sub\":1,\"event\":\"value\",\"data\":\"\",\"seq\":1}\r\n".utf8.count
-      try await withServer(depth) {
-        $0.limits.queuedBytesMax = 10 * (line + 500) - excess
-        $0.receiveBytes = 0
-      } _: { server in
-        let writer = try await server.connectAsAdministrator()
-        let slow = try await server.connectAsAdministrator()
-        _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
-        try await slow.pauseReading()
-        for i in 0..<9 {
-          try await writer.value("SET /n \"\(String(repeating: "\(i)", count: 500))\"")
-        }
-        _ = try await writer.value("SET /n \"\(String(repeating: "b", count: 499))\"")
-        if !survives {
-          try await server.eventually { server.parts.engine.listenerCounts == (0, 0) }
-        }
-        try await slow.resumeReading()
-        if survives {
-          for i in 1...10 { #expect(try await slow.event().sequence == Int64(i)) }
-          #expect(server.parts.engine.listenerCounts == (1, 1))
-        }
-      }
     }
   }
 }

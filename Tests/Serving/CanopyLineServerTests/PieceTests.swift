@@ -165,7 +165,10 @@ import Testing
       let client = try await server.connect()
       _ = try await client.begin("LISTEN /posts {\"events\":\"value\"}")
       try await client.pauseReading()
-      for index in 0..<3 { try await administrator.value("SET /posts/x0/n \(index)") }
+      for index in 0..<5 {
+        server.parts.clock.advance(Session.idleMillisecondsMax)
+        try await administrator.value("SET /posts/x0 \"\(index)\(part)\"")
+      }
       try await client.resumeReading()
       var lines = try await client.readToEnd()
       #expect(lines.popLast()?.hasPrefix("-OVERLOADED ") == true)

@@ -330,4 +330,86 @@ import Testing
       #expect(server.parts.operations.storage?.refused == 4)
     }
   }
+
+  @Test(arguments: Depth.allCases)
+  func
+    `at the bound on the tree only writes that make it larger are refused, but the administrator's`(
+      _ depth: Depth
+    ) async throws
+  {
+    try await withServer(depth) {
+      $0.limits.treeMax = 200_000
+      $0.quotas = WriteQuotas($0.limits)
+    } _: { server in
+      let tree = try #require(server.parts.operations.tree)
+      let ada = try await server.connect(as: "ada")
+      let ids = [
+        try await ada.text("id", "POST title body"), try await ada.text("id", "POST title body"),
+      ]
+      let comment = try await ada.text("id", "COMMENT \(ids[0]) text")
+      try await ada.value("STAR \(ids[0])")
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value("SET /big \"\(String(repeating: "x", count: 100_000))\"")
+      try await ada.value("STAR \(ids[1])")
+      #expect(!tree.isFull && tree.bytes > 100_000)
+      // The administrator goes on beyond the bound.
+      try await administrator.value("SET /more \"\(String(repeating: "x", count: 100_000))\"")
+      #expect(tree.isFull && tree.bytes >= 200_000)
+      let refusal =
+        "-UNAVAILABLE [5000 ms] the data of this server has as many bytes as it may have, so the write was not made, "
+        + "as it would add some; reads and removals go on, try again later, or tell the administrator"
+      for line in [
+        "POST t b", "COMMENT \(ids[1]) text", "EDIT \(ids[1]) title longer", "RENAME countess",
+        "SET /x 1", "PUSH /x 1", "UPDATE / {\"x\":null,\"y\":1}", "ONDISCONNECT SET /x 1",
+        "ONCE 0123456789abcdef 1 0 SET /x 1", "CAS /x null_etag 1",
+      ] {
+        try await ada.expect(line, refusal)
+      }
+      // The stars go off, and not on again.
+      try await ada.value("STAR \(ids[0])")
+      try await ada.expect("STAR \(ids[0])", refusal)
+      try await ada.value("EDIT \(ids[1]) title text")
+      try await ada.value("UNCOMMENT \(ids[0]) \(comment)")
+      try await ada.value("DELETE \(ids[0])")
+      try await ada.value("SHOW \(ids[1])")
+      // Removals come as far as the rules.
+      for line in ["SET /x null", "ONDISCONNECT SET /x null"] {
+        try await ada.expect(line, failsWith: "PERMISSION_DENIED")
+      }
+      #expect(tree.refused == 11)
+      // A little less than the bound is not enough: a 64th must be free.
+      let excess = tree.bytes - 200_000
+      try await administrator.value(
+        "SET /more \"\(String(repeating: "x", count: 99_000 - excess))\"")
+      #expect(tree.isFull && tree.bytes < 200_000)
+      try await ada.expect("POST t b", refusal)
+      try await administrator.value("REMOVE /more")
+      #expect(!tree.isFull)
+      try await ada.value("STAR \(ids[1])")
+      try await ada.value("STAR \(ids[1])")
+      try await ada.value("POST t b")
+      let lines = server.parts.log.lines
+      #expect(lines.count { $0.contains("the tree has reached its bound") } == 1)
+      #expect(lines.count { $0.contains("the tree is below its bound again") } == 1)
+    }
+  }
+
+  @Test func `one address adds only so many bytes to the tree in a day`() async throws {
+    try await withServer(.inProcess) {
+      $0.limits.treeBytesPerDayPerAddress = 86_400
+      $0.quotas = WriteQuotas($0.limits)
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      let clients = [try await server.connect(as: "ada"), try await server.connect()]
+      let text = String(repeating: "x", count: 40_000)
+      for number in 0...2 { try await clients[number % 2].value("SET /n\(number) \"\(text)\"") }
+      for client in clients {
+        try await client.expect("SET /n9 1", failsWith: "RATE_LIMITED", "in a day")
+        try await client.value("SET /n1 \"\(text.dropLast())\"")
+        try await client.value("REMOVE /n2")
+      }
+      server.parts.clock.advance(86_400_000)
+      try await clients[0].value("SET /n2 1")
+    }
+  }
 }

@@ -13,7 +13,7 @@ import Testing
   private static let runs =
     ProcessInfo.processInfo.environment["CANOPY_RUNS"].flatMap { Int($0) } ?? 8
 
-  private static func replica(_ random: inout SeededGenerator) throws -> ListenReplica {
+  static func replica(_ random: inout SeededGenerator) throws -> ListenReplica {
     let keys = RandomWrites.keys.prefix(5)
     let count = Int.random(in: 0...2, using: &random)
     let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }

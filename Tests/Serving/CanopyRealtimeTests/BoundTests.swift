@@ -1,4 +1,5 @@
 import CanopyRealtimeWire
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import Testing
@@ -209,6 +210,7 @@ import Testing
       try await slow.pauseReading()
       let text = String(repeating: "x", count: 60_000)
       for number in 0..<10 {
+        server.parts.clock.advance(Session.idleMillisecondsMax / 2)
         try await server.write("a/\(number)", "\"\(text)\"")
         _ = try await quick.next()
       }
@@ -217,6 +219,44 @@ import Testing
       while let line = try await slow.reader.mailbox.next() { last = line }
       #expect(last == "(close 1000)")
       try await quick.request(2, "s", "{}")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that reads slowly gets fewer events, and its answers after them`(
+    _ depth: Depth
+  ) async throws {
+    try await withRealtime(depth) { server in
+      let (slow, quick) = (try await server.connect(), try await server.connect())
+      for client in [slow, quick] { try await client.request(1, "q", #"{"p":"/a","h":""}"#) }
+      try await slow.request(2, "q", #"{"p":"/a","q":{"i":".key","l":1,"vf":"r"},"t":1,"h":""}"#)
+      let text = String(repeating: "x", count: 100_000)
+      var number = 2
+      var received = 0
+      for round in 0..<5 {
+        try await slow.pauseReading()
+        for write in 0..<40 {
+          try await server.write("a/b", "\"\(round)-\(write)-\(text)\"")
+          _ = try await quick.next()
+        }
+        try await slow.resumeReading()
+        number += 1
+        try await slow.send(number, "s", "{}")
+        // The events of both listeners come before the answer.
+        var last: [String] = []
+        while true {
+          let message = try await slow.next()
+          if message.contains("\"r\":\(number)") { break }
+          last.append(message)
+          received += 1
+        }
+        #expect(last.suffix(2).allSatisfy { $0.contains("\"\(round)-39-x") })
+        #expect(last.contains { $0.contains("\"t\":1") })
+      }
+      // A socket takes some megabytes before the server must keep anything.
+      if depth == .inProcess { #expect(received < 300) }
+      let memory = server.parts.operations.memory
+      try await eventually { memory.used < 128 * 1024 }
     }
   }
 

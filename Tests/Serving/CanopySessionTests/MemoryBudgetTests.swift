@@ -268,4 +268,21 @@ struct MemoryBudgetTests {
       boxes[index].share.report(bytes)
     }
   }
+
+  @Test func `idle bytes and work are different reasons to accept no connection`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    var idle = budget.open {}
+    idle.report(Self.mebibyte / 2 - 1, idle: Self.mebibyte / 2 - 1)
+    #expect(budget.shortage == nil)
+    idle.report(Self.mebibyte / 2 + 10_000, idle: Self.mebibyte / 2 + 10_000)
+    #expect(budget.shortage == .idle(excess: 10_000))
+    var work = budget.open {}
+    work.leave(holding: Self.mebibyte / 2 - 10_001)
+    #expect(budget.shortage == .idle(excess: 10_000))
+    // The idle bytes alone are no reason to refuse everybody, but work is that fills the rest of the bound.
+    work.leave(holding: Self.mebibyte / 2)
+    #expect(budget.shortage == .work)
+    idle.report(0)
+    #expect(budget.shortage == nil)
+  }
 }

@@ -43,7 +43,7 @@ struct WriteQuotasTests {
     // A refused write counts for nobody: eve can write from elsewhere.
     let elsewhere = quotas.owner(user: "eve", network: "3")
     #expect(quotas.admit(elsewhere, bytes: 1, once: nil, now: 0) == nil)
-    #expect(quotas.refused.map(\.count) == [1, 1, 0])
+    #expect(quotas.refused.map(\.count) == [1, 1, 0, 0])
   }
 
   @Test func `after a refusal later writes of a client wait for the refused one`() throws {
@@ -95,5 +95,48 @@ struct WriteQuotasTests {
     #expect(space.note(0) == true && space.bytes == 0)
     let unbounded = FreeSpace()
     #expect(unbounded.note(0) == nil && !unbounded.isLow)
+  }
+
+  @Test
+  func `a network adds so many bytes to the tree at once and in a day, and other writes go on`() {
+    var limits = Limits()
+    // A byte in a second.
+    limits.treeBytesPerDayPerAddress = 86_400
+    let quotas = WriteQuotas(limits)
+    let ada = quotas.owner(user: "ada", network: "192.0.2.1")
+    let bob = quotas.owner(user: "bob", network: "192.0.2.1")
+    let other = quotas.owner(user: "ada", network: "192.0.2.2")
+    #expect(quotas.countsGrowth(of: ada) && !quotas.countsGrowth(of: WriteQuotas.Owner()))
+    #expect(quotas.admit(ada, bytes: 1, growth: 86_399, once: nil, now: 0) == nil)
+    #expect(quotas.admit(bob, bytes: 1, growth: 101, once: nil, now: 0) == nil)
+    let refusal = quotas.admit(ada, bytes: 1, growth: 1, once: nil, now: 0)
+    #expect(refusal?.code == .rateLimited && refusal?.retryMilliseconds == 101_000)
+    #expect(refusal?.sentence.contains("in a day") == true)
+    for growth in [0, -50] {
+      #expect(quotas.admit(bob, bytes: 1, growth: growth, once: nil, now: 0) == nil)
+    }
+    #expect(quotas.admit(other, bytes: 1, growth: 1, once: nil, now: 0) == nil)
+    #expect(quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 100_999)?.code == .rateLimited)
+    #expect(quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 101_000) == nil)
+    // Further bytes of a large write.
+    quotas.charge(bob, growth: 1_000, now: 101_000)
+    let wait = quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 101_000)?.retryMilliseconds
+    #expect(wait == 1_001_000)
+    #expect(quotas.refused.last.map { $0.reason == "growth" && $0.count == 3 } == true)
+    // Everything comes back in a day.
+    #expect(
+      quotas.admit(bob, bytes: 1, growth: 86_400, once: nil, now: 86_400_000 + 1_102_000) == nil)
+    #expect(
+      quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 86_400_000 + 1_102_000)?.code
+        == .rateLimited)
+  }
+
+  @Test func `without a bound the bytes added to the tree do not count`() {
+    let quotas = WriteQuotas(Limits())
+    let ada = quotas.owner(user: "ada", network: "192.0.2.1")
+    #expect(!quotas.countsGrowth(of: ada))
+    for _ in 0..<10 {
+      #expect(quotas.admit(ada, bytes: 1, growth: .max / 2, once: nil, now: 0) == nil)
+    }
   }
 }

@@ -147,6 +147,7 @@ struct DocumentTests {
       "commitBytesMax": "the refusal of a larger write says what to do: split it",
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
+      "treeMax": "it bounds the data of all clients, and the refusal says what to do",
       "unreadReplyBytesMax": "a client that reads its replies does not meet it",
       "initialEventsBytesMax": "the refusal of a larger list says what to do: listen with a limit",
       "wholeReplyBytesMax": "a larger reply has the same bytes",

@@ -125,13 +125,9 @@ extension GrowthRun {
   ) throws -> (count: Int, seconds: Double) {
     for _ in 0..<3_000 {
       let text = try Server.metrics(port)
-      func number(_ name: String) -> Double {
-        let line = text.split(separator: "\n").first { $0.hasPrefix(name + " ") }
-        return line?.split(separator: " ").last.flatMap { Double($0) } ?? 0
-      }
       let found = (
-        count: Int(number("canopy_checkpoint_seconds_count")),
-        seconds: number("canopy_checkpoint_seconds_sum")
+        count: Int(Server.metric("canopy_checkpoint_seconds_count", in: text)),
+        seconds: Server.metric("canopy_checkpoint_seconds_sum", in: text)
       )
       if condition(found) { return found }
       usleep(100_000)

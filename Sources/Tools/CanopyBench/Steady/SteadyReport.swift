@@ -26,6 +26,8 @@ struct SteadyReport: Codable {
     var parts: [Part: PartOutcome] = [:]
     /// The bytes written to the disk at the fixed rate, for each post, with those of its share of stars.
     var writtenBytesPerPost = 0.0
+    /// The bytes of these commits in the journal, for each post; nil if the system does not tell them.
+    var journaledBytesPerPost: Double?
     var peakBytes = 0
     var wrong = 0
     var firstWrong: String?
@@ -71,6 +73,7 @@ extension SteadyReport.SystemOutcome {
         String(format: "%.1f", outcome.millisecondsOfLongestStall),
         shortText(outcome.cpuMicrosecondsPerRequest),
         part == .fixedRate ? shortText(writtenBytesPerPost) : "",
+        part == .fixedRate ? journaledBytesPerPost.map(shortText) ?? "–" : "",
       ]
       text += "| " + cells.joined(separator: " | ") + " |\n"
     }
@@ -85,8 +88,8 @@ extension SteadyReport {
     var text = setting.map { "- \($0)\n" }.joined() + "\n"
     text +=
       "| System | Part | Requests a second | Slowest second | p50 ms | p99 ms | p99.9 ms | Longest ms "
-      + "| Longest stall ms | CPU µs each | Bytes written per post |\n"
-    text += "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+      + "| Longest stall ms | CPU µs each | Bytes written per post | Bytes of the journal |\n"
+    text += "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     text += systems.map(\.markdown).joined()
     text += "\n| Measure | Value | Goal | |\n|---|---:|---:|---|\n"
     for goal in goals {
@@ -122,6 +125,12 @@ extension SteadyReport {
         "cost of checkpoints, share of the throughput",
         1 - full.requestsPerSecond / max(without.requestsPerSecond, 1), 0.15),
     ]
+    if let journaled = canopy.journaledBytesPerPost {
+      rows.append(
+        atMost(
+          "bytes written, of those of the commits in the journal",
+          canopy.writtenBytesPerPost / max(journaled, 1), 2))
+    }
     let others = systems.filter { $0.name != .canopy }
     if let best = others.compactMap({ $0.parts[.fixedRate]?.millisecondsP999 }).min() {
       rows.append(

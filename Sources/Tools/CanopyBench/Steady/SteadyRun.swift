@@ -48,10 +48,14 @@ final class SteadyRun {
     let rate = sample.perSecond * plan.share
     say("\(name.rawValue): \(shortText(rate)) requests a second")
     let before = peer.usage.writtenBytes()
+    let journaledBefore = try journaledBytes(of: peer)
     sample = try peer.run(round(seconds: plan.seconds, requestsPerSecond: rate))
     outcome.add(.fixedRate, sample)
-    outcome.writtenBytesPerPost =
-      Double(peer.usage.writtenBytes() - before) / Double(max(1, sample.posts))
+    let posts = Double(max(1, sample.posts))
+    outcome.writtenBytesPerPost = Double(peer.usage.writtenBytes() - before) / posts
+    if let journaledBefore, let journaled = try journaledBytes(of: peer) {
+      outcome.journaledBytesPerPost = (journaled - journaledBefore) / posts
+    }
     outcome.peakBytes = peer.usage.peakBytes()
     try peer.stop()
     if let peer = peer as? CanopyPeer {
@@ -63,6 +67,12 @@ final class SteadyRun {
     }
     report.systems.append(outcome)
     say(outcome.markdown)
+  }
+
+  /// Returns the bytes of the commits in the journal of Canopy.
+  private func journaledBytes(of peer: any Peer) throws -> Double? {
+    guard let peer = peer as? CanopyPeer else { return nil }
+    return Server.metric("canopy_journal_bytes_total", in: try Server.metrics(peer.httpPort))
   }
 
   private func round(seconds: Double, requestsPerSecond: Double? = nil) -> Round {

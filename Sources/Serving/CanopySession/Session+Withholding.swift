@@ -1,0 +1,94 @@
+internal import CanopyTree
+
+/// Withholding commits from the subscriptions of a client that reads more slowly than events come.
+///
+/// When the unsent events of a connection have more than a part of `Limits.queuedBytesMax`, the connection is behind. The
+/// front end then keeps no further events for it, but the versions that its subscriptions know. When the unsent events are
+/// sent, each subscription gets the difference to the present version. Meanwhile no request begins and no reply is sent:
+/// a reply never precedes the events of earlier commits.
+extension Session {
+  /// The commits that are withheld.
+  struct Withholding {
+    /// The number of subscriptions from which commits are withheld.
+    var count = 0
+    /// The bytes charged for them.
+    var bytes = 0
+    /// The bytes of the commits that were withheld since the client last read anything.
+    var bytesSinceProgress = 0
+  }
+
+  /// The unsent events from which on commits are withheld, as a part of `Limits.queuedBytesMax`: one of so many.
+  ///
+  /// Many slow clients together must not exceed the memory of all connections: then the one that holds the most ends.
+  static let withheldPart = 64
+
+  /// The same part while the transport accepts more. Then the client may read as fast as events come.
+  static let withheldPartWhenWritable = 4
+
+  /// Whether commits are withheld from a subscription, so that replies wait.
+  public var isBehind: Bool { withholding.count > 0 }
+
+  /// Whether the next events are to be withheld. O(1) for a client that reads; else O(subscriptions).
+  ///
+  /// - Parameters:
+  ///   - unsentEventBytes: the bytes of events that the transport has not sent.
+  ///   - isWritable: whether the transport accepts more.
+  public func withholdsEvents(unsentEventBytes: Int, isWritable: Bool) -> Bool {
+    if isBehind { return true }
+    let bytesMax = limits.queuedBytesMax / Session.withheldPart
+    if unsentEventBytes <= bytesMax { return false }
+    let writableBytesMax = limits.queuedBytesMax / Session.withheldPartWhenWritable
+    if isWritable, unsentEventBytes <= writableBytesMax { return false }
+    // The reply to a request for a subscription does not wait for the events of others.
+    return isOpen && subscriptions.values.allSatisfy { $0.stage == .active }
+  }
+
+  /// Whether a withheld subscription may get its events, and the next one as well.
+  ///
+  /// - Parameter unsentEventBytes: the bytes of events that the transport has not sent.
+  public func hasRoomForWithheld(unsentEventBytes: Int) -> Bool {
+    isOpen && unsentEventBytes <= limits.queuedBytesMax / Session.withheldPart
+  }
+
+  /// The milliseconds for which a client may read nothing while more commits come than `Limits.queuedBytesMax`.
+  ///
+  /// The kernel accepts bytes again when a third of its buffer is free: megabytes, for which a slow link takes long.
+  public static let idleMillisecondsMax: Int64 = 60_000
+
+  /// Charges a commit that is withheld from a subscription.
+  ///
+  /// - Parameters:
+  ///   - bytes: the bytes of the commit.
+  ///   - grown: the bytes by which the memory has grown.
+  ///   - idleMilliseconds: the time for which the transport has sent nothing.
+  /// - Returns: whether the commits are within the bound. If not, the connection is to end.
+  public mutating func withhold(
+    from number: Int64, bytes: Int, grown: Int, idleMilliseconds: Int64
+  ) -> Bool {
+    guard let present = subscriptions[number] else { return true }
+    if present.withheldBytes == nil { withholding.count += 1 }
+    if idleMilliseconds == 0 { withholding.bytesSinceProgress = 0 }
+    withholding.bytesSinceProgress += bytes
+    withholding.bytes += grown
+    updateSubscription(number) { $0.withheldBytes = (present.withheldBytes ?? 0) + grown }
+    charge(reserved: 0, heldEvents: grown)
+    return withholding.bytes <= limits.queuedBytesMax
+      && (withholding.bytesSinceProgress <= limits.queuedBytesMax
+        || idleMilliseconds <= Session.idleMillisecondsMax)
+  }
+
+  /// Notes that a subscription gets the commits that were withheld from it.
+  public mutating func endWithholding(from number: Int64) {
+    var bytes: Int?
+    updateSubscription(number) { bytes = $0.withheldBytes.take() }
+    if let bytes { releaseWithheld(bytes) }
+  }
+
+  mutating func releaseWithheld(_ bytes: Int) {
+    withholding.count -= 1
+    withholding.bytes -= bytes
+    if withholding.count == 0 { withholding.bytesSinceProgress = 0 }
+    assert(withholding.count >= 0 && withholding.bytes >= 0, "a commit is released twice")
+    charge(reserved: 0, heldEvents: -bytes)
+  }
+}

@@ -1,0 +1,178 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyEngine
+
+/// Commits that a listener gets as if they were one, because its client reads slowly.
+struct WithheldChangesTests {
+  /// Applies a write, and returns its change.
+  private static func commit(
+    _ assignments: [Assignment], to tree: inout Tree, _ sequence: Int64, bytes: Int = 100
+  ) -> CommittedChange {
+    let before = tree.root
+    tree.apply(assignments)
+    let commit = Commit(sequence: sequence, time: sequence, assignments: assignments)
+    let change = Change(
+      commit: commit, views: ConcernedViews(), before: before, after: tree.root)
+    return CommittedChange(change, bytes: bytes)
+  }
+
+  @Test
+  func `the events of withheld commits lead a copy from the version before them to the newest`()
+    throws
+  {
+    var random = SeededGenerator(printingSeedFor: "WithheldChangesTests")
+    var writes = RandomWrites()
+    writes.keysMax = 4
+    writes.bigOnceIn = 1_000
+    var tree = Tree()
+    for round in 0..<400 {
+      let old = tree.root
+      let listenings = try (0..<8).map { _ in try Listening.random(&random) }
+      var withheld: [WithheldChanges?] = Array(repeating: nil, count: listenings.count)
+      var sequence = Int64(round * 10)
+      for _ in 0..<Int.random(in: 1...6, using: &random) {
+        sequence += 1
+        let assignments = writes.next(&random).resolved(in: tree.root, at: 0)
+        let change = Self.commit(assignments, to: &tree, sequence)
+        for (index, listening) in listenings.enumerated() {
+          // As the engine: a view in which nothing changed is not notified.
+          if change.events(for: listening).isEmpty { continue }
+          if withheld[index] == nil {
+            withheld[index] = WithheldChanges(before: change, for: listening)
+          }
+          _ = withheld[index]?.append(change)
+        }
+      }
+      for (listening, withheld) in zip(listenings, withheld) {
+        let (before, after) = (old.at(listening.path), tree.root.at(listening.path))
+        guard let withheld else {
+          if listening.form == .child {
+            #expect(listening.query.changes(from: before, to: after).isEmpty)
+          } else {
+            #expect(listening.query.value(of: before) == listening.query.value(of: after))
+          }
+          continue
+        }
+        let change = withheld.change(to: Snapshot(root: tree.root, sequence: sequence))
+        #expect(change.sequence == sequence)
+        let events = change.events(for: listening)
+        switch listening.form {
+        case .child:
+          #expect(
+            events == listening.query.changes(from: before, to: after).map(ListenEvent.child))
+        case .value:
+          let shown = listening.query.value(of: after)
+          #expect(
+            events.isEmpty ? listening.query.value(of: before) == shown : events == [.value(after)])
+        case .sync:
+          var copy = Tree(root: listening.query.value(of: before))
+          for case .put(let puts) in events { copy.apply(puts) }
+          #expect(copy.root == listening.query.value(of: after), "\(listening)")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `each value that is shown and replaced is counted once, and no other value`(
+    _ isMerged: Bool
+  ) throws {
+    let text = { (count: Int) in Node(String(repeating: "x", count: count)) }
+    var tree = Tree(
+      root: Node(children: [
+        ("a", Node(children: [("b", text(100_000)), ("c", text(10_000)), ("d", text(50_000))]))
+      ]))
+    func commit(_ paths: [String], _ value: Node) throws -> CommittedChange {
+      let assignments = try paths.map { Assignment(Location(try Path($0)), value) }
+      let change = Self.commit(assignments, to: &tree, 1, bytes: 1_000_000)
+      // A merged change does not know the bytes of its values.
+      return isMerged ? CommittedChange(merging: [change]) : change
+    }
+    let first = try commit(["a/b"], text(200_000))
+    var withheld = try #require(WithheldChanges(before: first, for: Listening(try Path("a"))))
+    #expect((100_000..<101_000).contains(withheld.append(first)))
+    // The value is in the tree, and was never shown.
+    #expect(try withheld.append(commit(["a/b"], 2)) == 0)
+    #expect(try (10_000..<11_000).contains(withheld.append(commit(["a/b", "a/c"], 3))))
+    #expect(try withheld.append(commit(["a/c", "other"], text(1_000_000))) == 0)
+    #expect(try withheld.append(commit(["a/e"], text(1_000_000))) < 1_000)
+    #expect(try withheld.append(commit(["a/e"], 1)) == 0)
+    // The whole of it counts, with the values that have counted already.
+    #expect(try (160_000..<163_000).contains(withheld.append(commit(["a"], 1))))
+    #expect(try withheld.append(commit(["a"], 2)) == 0)
+  }
+
+  @Test(arguments: [0, 1])
+  func `everything that is shown counts when there are too many places, and nothing afterwards`(
+    _ excess: Int
+  ) throws {
+    let text = Node(String(repeating: "x", count: 1_000_000))
+    var tree = Tree(root: Node(children: [("a", Node(children: [("b", text)]))]))
+    let listening = Listening(try Path("a"))
+    var withheld: WithheldChanges?
+    var last = 0
+    func append(_ range: Range<Int>) throws {
+      let assignments = try range.map { Assignment(Location(try Path("a/c/\($0)")), 1) }
+      let change = Self.commit(assignments, to: &tree, 1)
+      if withheld == nil { withheld = WithheldChanges(before: change, for: listening) }
+      last = withheld?.append(change) ?? 0
+    }
+    let step = CommittedChange.locationsMax
+    for start in stride(from: 0, to: WithheldChanges.locationsMax, by: step) {
+      try append(start..<start + step)
+      #expect(last < 1_000_000)
+    }
+    try append(0..<step)
+    #expect(last == 0)
+    // One commit may have too many places as well.
+    if excess == 0 { try append(0..<step + 1) } else { try append(20_000..<20_001) }
+    #expect((1_000_000..<1_010_000).contains(last))
+    try append(30_000..<30_001)
+    #expect(last == 0)
+  }
+
+  @Test func `the list of the children that a query selects is counted once`() throws {
+    let count = 1_000
+    var tree = Tree(
+      root: Node(children: [
+        ("a", Node(children: (0..<Int32(count)).map { (Key(index: $0), 1) }))
+      ]))
+    let listening = Listening(try Path("a"), try Query(order: .key, limit: .first(count)))
+    let change = Self.commit([Assignment(Location(try Path("a/0")), 2)], to: &tree, 1)
+    var withheld = try #require(WithheldChanges(before: change, for: listening))
+    #expect((count * 64..<count * 65).contains(withheld.append(change)))
+    #expect(withheld.append(change) == 0)
+  }
+
+  @Test func `a version that has not all commits is not enough`() throws {
+    var tree = Tree()
+    let place = Assignment(Location(try Path("a")), 1)
+    let first = Self.commit([place], to: &tree, 7)
+    var withheld = try #require(WithheldChanges(before: first, for: Listening(try Path("a"))))
+    _ = withheld.append(first)
+    _ = withheld.append(Self.commit([place], to: &tree, 9))
+    for (sequence, isEnough) in [(8, false), (9, true), (10, true)] as [(Int64, Bool)] {
+      let snapshot = Snapshot(root: tree.root, sequence: sequence)
+      #expect(withheld.isContained(in: snapshot) == isEnough)
+    }
+  }
+
+  @Test func `a query may select so many children, and not one more`() throws {
+    var children: [(Key, Node)] = (0..<Int32(WithheldChanges.childrenMax)).map {
+      (Key(index: $0), 1)
+    }
+    let query = try Query(order: .key, limit: .first(2 * WithheldChanges.childrenMax))
+    for isWithheld in [true, false] {
+      var tree = Tree(root: Node(children: [("a", Node(children: children))]))
+      let change = Self.commit([Assignment(Location(try Path("a/0")), 2)], to: &tree, 1)
+      let path = try Path("a")
+      #expect(
+        (WithheldChanges(before: change, for: Listening(path, query)) != nil) == isWithheld)
+      // All children take no memory of their own.
+      #expect(WithheldChanges(before: change, for: Listening(path)) != nil)
+      children.append((Key(index: Int32(children.count)), 1))
+    }
+  }
+}
