@@ -51,8 +51,11 @@ enum Program {
   }
 
   static let standardEnvironment: [String: String] = {
-    let inherited = ProcessInfo.processInfo.environment
-    return inherited.filter { ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains($0.key) }
+    // The last three are those of `Scripts/sanitize`, whose reports come from the programs too.
+    let names = [
+      "PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR", "LD_PRELOAD", "TSAN_OPTIONS", "ASAN_OPTIONS",
+    ]
+    return ProcessInfo.processInfo.environment.filter { names.contains($0.key) }
   }()
 }
 
