@@ -71,7 +71,9 @@ struct Restore: AsyncParsableCommand {
             throw Failure("the restored folder would be damaged: \(problem.text)")
           }
           // The server had them too, so they are no reason to lose the backup.
-          for problem in problems { Output.note("a problem of the backup remains: \(problem.text)") }
+          for problem in problems {
+            Output.note("a problem of the backup remains: \(problem.text)")
+          }
         }
       }
       for outcome in outcomes {

@@ -99,7 +99,9 @@ import Testing
     #expect(try await next.terminate() == 0)
   }
 
-  @Test func `a backup is restored although a raw write of the administrator left a wrong number of comments`()
+  @Test
+  func
+    `a backup is restored although a raw write of the administrator left a wrong number of comments`()
     async throws
   {
     try await run("seed", "--data", data, Self.fixture)
