@@ -134,8 +134,6 @@ import Testing
   private static func searchArguments() -> [String] {
     let built = URL(filePath: CommandLine.arguments[0]).resolvingSymlinksInPath()
       .deletingLastPathComponent()
-    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().deletingLastPathComponent()
     var arguments = ["-I", built.appending(path: "Modules").path]
     // The modules of C have maps, which the build has made or a package brings.
     func add(_ folder: URL) {
@@ -147,10 +145,16 @@ import Testing
       let names = try? FileManager.default.contentsOfDirectory(atPath: folder.path)
       return (names ?? []).sorted().map { folder.appending(path: $0) }
     }
+    // The build folder may have another name than `.build`.
+    func checkouts(of folder: URL) -> URL? {
+      let found = folder.appending(path: "checkouts")
+      if FileManager.default.fileExists(atPath: found.path) { return found }
+      return folder.path == "/" ? nil : checkouts(of: folder.deletingLastPathComponent())
+    }
     for folder in contents(built) where folder.lastPathComponent.hasSuffix(".build") {
       add(folder)
     }
-    for package in contents(root.appending(path: ".build/checkouts")) {
+    for package in checkouts(of: built).map(contents) ?? [] {
       for target in contents(package.appending(path: "Sources")) {
         arguments += ["-Xcc", "-I\(target.appending(path: "include").path)"]
         add(target)

@@ -108,7 +108,7 @@ import Testing
     let server = try await ServerProcess(data: data)
     let client = try await server.connect()
     try await client.value(try ServerProcess.authentication(data: data))
-    let posts = try #require(try await client.value("GET /post-comments")["value"]?.names)
+    let posts = try #require(try await client.value("GET /post-comments").names)
     let post = try #require(posts.first)
     try await client.value("REMOVE /post-comments/\(post)")
     #expect(try await server.terminate() == 0)
@@ -134,7 +134,7 @@ import Testing
     try await client.value(#"SET /users/eve {"name":"Eve","city":"X"}"#)
     #expect(try await server.terminate() == 0)
     try await run("backup", "--data", data, file)
-    // Rules of the operator may allow it, so it is told and is no failure.
+    // Rules of the operator may allow it, so it is reported and is no failure.
     try await run("verify", file, mentions: "/users")
     try await run("restore", file, "--data", new)
     #expect(try await export(new) == export(data))
