@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import Synchronization
 
 /// The output of commands: results on stdout, progress and notes on stderr.
 enum Output {
@@ -22,8 +23,40 @@ enum Output {
     try data.withUnsafeBytes { try bytes($0) }
   }
 
-  /// Writes bytes to stdout without buffering.
+  /// Writes bytes to stdout without buffering. A terminal gets escapes in place of the characters that it obeys: the
+  /// bytes may be text of strangers.
   static func bytes(_ bytes: UnsafeRawBufferPointer) throws {
+    guard isTerminal else { return try write(bytes) }
+    let text = unfinished.withLock { unfinished in
+      unfinished += bytes
+      return wholeCharacters(of: &unfinished)
+    }
+    try Data(shown(text).utf8).withUnsafeBytes { try write($0) }
+  }
+
+  private static let isTerminal = isatty(1) == 1
+  /// The first bytes of a character whose last bytes are not written yet.
+  private static let unfinished = Mutex<[UInt8]>([])
+
+  /// Removes and returns the text of the bytes up to the last whole character.
+  private static func wholeCharacters(of bytes: inout [UInt8]) -> String {
+    var end = bytes.count
+    // A character has at most four bytes.
+    if let first = bytes.suffix(3).lastIndex(where: { $0 & 0xC0 != 0x80 }) {
+      let length =
+        switch bytes[first] {
+        case 0xF0...: 4
+        case 0xE0...: 3
+        case 0xC0...: 2
+        default: 1
+        }
+      if first + length > end { end = first }
+    }
+    defer { bytes.removeFirst(end) }
+    return String(decoding: bytes[..<end], as: UTF8.self)
+  }
+
+  private static func write(_ bytes: UnsafeRawBufferPointer) throws {
     do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
       throw Failure(
         "stdout cannot be written: its reader has closed it, or its disk is full")
