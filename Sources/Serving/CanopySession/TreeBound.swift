@@ -191,5 +191,5 @@ public final class TreeCount: CommitObserver {
   }
 
   /// Waits until everything is counted.
-  static func finish() { queue.sync {} }
+  package static func finish() { queue.sync {} }
 }
