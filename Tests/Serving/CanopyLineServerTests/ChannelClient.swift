@@ -145,8 +145,9 @@ private final class StandInSocket: ChannelOutboundHandler {
       context.fireChannelReadComplete()
       for (_, promise) in pieces { promise.succeed() }
     }
-    if !inbound.isEmpty, let handler, handler.input.bytesBeside > 0 {
-      // The handler reads on when a long line is decoded. A real channel notices that by itself.
+    if !inbound.isEmpty, clientReads || (handler?.input.bytesBeside ?? 0) > 0 {
+      // The handler reads on when a long line is decoded, or when it has sent withheld events. A real channel notices that
+      // by itself.
       let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
       let loop = context.eventLoop
       DispatchQueue.global().async {
