@@ -16,7 +16,7 @@ struct BackupLoad: ParsableCommand {
   @Option(help: "The number of posts at the start.") var posts = 1_000_000
   @Option(help: "The number of authors of these posts.") var users = 1_000
   @Option(help: "The number of connections, each with its own user.") var connections = 50
-  @Option(help: "The requests in flight on each connection at the peak.") var depth = 4
+  @Option(help: "The requests in flight on each connection at the peak.") var depth = 1
   @Option(help: "The part of the peak at which the server is used, in percent.") var percent = 70.0
   @Option(help: "The seconds of the peak, and those of the load without a backup.") var seconds =
     20.0
