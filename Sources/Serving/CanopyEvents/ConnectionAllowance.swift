@@ -124,8 +124,8 @@ struct ConnectionAllowance<Place: PlaceHolder> {
     return .admitted(ending: ending, cutOff: overdue(beside: ending.count))
   }
 
-  /// Takes the place of the connection that has been idle for longest in the network with the most connections; nil if
-  /// there is none. For a listener that has no descriptor for a newcomer.
+  /// Takes the place of the connection that has been idle for longest in the network with the most connections. Returns
+  /// nil if no connection is idle. A listener calls this when it has no file descriptor for a newcomer.
   mutating func makeRoom(now: Int64) -> (ending: Place, cutOff: [Place])? {
     takeIdle(below: 1, now: now).map { ($0, overdue(beside: 1)) }
   }
@@ -214,7 +214,7 @@ struct ConnectionAllowance<Place: PlaceHolder> {
     return nil
   }
 
-  /// The next smaller number of connections that a network has; 0 if there is none. O(networks).
+  /// Returns the next smaller number of connections that a network has, or 0 if no network has fewer. O(networks).
   private func sizeBelow(_ size: Int) -> Int {
     if bySize[size - 1] != nil { return size - 1 }
     return bySize.keys.reduce(0) { $1 < size ? max($0, $1) : $0 }

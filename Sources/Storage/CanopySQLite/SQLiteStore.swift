@@ -53,8 +53,8 @@ public final class SQLiteStore: Sendable {
     /// The log for losses, repairs and failures of background work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
     /// The number of frames (pages) from which on the write-ahead log is copied into the database file: 8 MB. Appends wait
-    /// while the disk synchronizes the copied pages. With 8,000 frames the longest wait under load was 17 ms instead of 9,
-    /// and as many bytes were written.
+    /// while the disk synchronizes the copied pages. With 8,000 frames the longest time without a reply at full speed was
+    /// 17 ms instead of 10.
     var logFramesMax = 2_000
     /// The number of frames of background steps from which on the log is copied: 4 MB. A checkpoint of large values
     /// writes them in a second, and a commit waits while the disk writes the copied frames.

@@ -45,19 +45,7 @@ struct CommittedChangeTests {
           $0.hasPrefix(listening.path) || listening.path.hasPrefix($0)
         }
         #expect(events.isEmpty || isFound, "a view that the paths do not lead to has events")
-        switch listening.form {
-        case .child:
-          #expect(
-            events == listening.query.changes(from: before, to: after).map(ListenEvent.child))
-        case .value:
-          let shown = listening.query.value(of: after)
-          #expect(
-            events.isEmpty ? listening.query.value(of: before) == shown : events == [.value(after)])
-        case .sync:
-          var copy = Tree(root: listening.query.value(of: before))
-          for case .put(let puts) in events { copy.apply(puts) }
-          #expect(copy.root == listening.query.value(of: after), "\(listening)")
-        }
+        listening.expect(events, from: before, to: after)
       }
     }
   }

@@ -1,6 +1,8 @@
-import CanopyEngine
 import CanopyTree
 import Synchronization
+import Testing
+
+@testable import CanopyEngine
 
 /// A value that tests pass as an error.
 struct Refusal: Error, Equatable {}
@@ -128,5 +130,29 @@ extension Decision {
     derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
   ) {
     self.init(write, result, policy: TestPolicy(allows: authorize, derive: derive))
+  }
+}
+
+extension Listening {
+  /// Expects that events lead a listener from one version of its location to a later one.
+  func expect(
+    _ events: [ListenEvent], from before: Node, to after: Node,
+    at location: SourceLocation = #_sourceLocation
+  ) {
+    switch form {
+    case .child:
+      #expect(
+        events == query.changes(from: before, to: after).map(ListenEvent.child),
+        sourceLocation: location)
+    case .value:
+      #expect(
+        events.isEmpty
+          ? query.value(of: before) == query.value(of: after) : events == [.value(after)],
+        sourceLocation: location)
+    case .sync:
+      var copy = Tree(root: query.value(of: before))
+      for case .put(let puts) in events { copy.apply(puts) }
+      #expect(copy.root == query.value(of: after), "\(self)", sourceLocation: location)
+    }
   }
 }

@@ -58,19 +58,7 @@ struct WithheldChangesTests {
         let change = withheld.change(to: Snapshot(root: tree.root, sequence: sequence))
         #expect(change.sequence == sequence)
         let events = change.events(for: listening)
-        switch listening.form {
-        case .child:
-          #expect(
-            events == listening.query.changes(from: before, to: after).map(ListenEvent.child))
-        case .value:
-          let shown = listening.query.value(of: after)
-          #expect(
-            events.isEmpty ? listening.query.value(of: before) == shown : events == [.value(after)])
-        case .sync:
-          var copy = Tree(root: listening.query.value(of: before))
-          for case .put(let puts) in events { copy.apply(puts) }
-          #expect(copy.root == listening.query.value(of: after), "\(listening)")
-        }
+        listening.expect(events, from: before, to: after)
       }
     }
   }

@@ -29,7 +29,7 @@ import Testing
     #expect(
       shown.text.contains(#"a\u{9B}31mb\u{7F}c\u{202E}d\u{9D}é🌳"#),
       "\(shown.text.debugDescription)")
-    // Those of the terminal itself, which repeats the input.
+    // The input has none of these characters, which the terminal repeats.
     #expect(!shown.text.unicodeScalars.contains { $0 == "\u{9B}" || $0 == "\u{202E}" })
     #expect(try await server.terminate() == 0)
   }

@@ -270,7 +270,7 @@ import Testing
       (counts[before.networks[id] ?? network] ?? 0) > own + 1
         && before.clients[id]?.isBusy == false && standings[id] != .administrator
     }
-    // Of networks with equally many connections any one may lose one.
+    // If several networks have the most connections, any of them may lose one.
     let best = Dictionary(grouping: candidates) { before.networks[$0] ?? network }
       .compactMapValues { ids in ids.min { order($0) < order($1) }.map(order) }
     let largest = best.values.map(\.0).min()
