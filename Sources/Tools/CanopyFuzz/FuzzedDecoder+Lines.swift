@@ -73,7 +73,7 @@ extension FuzzedDecoder {
     case (.failure(let a), .failure(let b)?):
       // A space takes the place of a control character, so a sentence may begin like a time to wait then.
       try expect(
-        a.code == b.code && a.reason == b.reason && a.text == b.text,
+        a.code == b.code && a.reason == b.reason && a.text.hasSameBytes(as: b.text),
         "an error differs: \(output.text)")
     case (.event(let a), .event(let b)?):
       try expect(
