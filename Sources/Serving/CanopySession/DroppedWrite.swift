@@ -2,6 +2,7 @@ internal import CanopyEngine
 internal import CanopyTree
 internal import CanopyWire
 internal import Logging
+internal import Synchronization
 
 /// An on-disconnect write that is not made.
 struct DroppedWrite {
@@ -38,15 +39,18 @@ extension Operations {
     }
   }
 
-  /// Logs writes that are not made, for one reason.
+  /// Logs writes that are not made, for one reason, or counts the line if there were too many.
   func log(
     _ message: Logger.Message, _ dropped: [ArmedWrite], _ reason: String? = nil
   ) {
     guard !dropped.isEmpty else { return }
+    let omitted = droppedWriteLines.withLock { $0.take(now: now()) }
+    guard let omitted else { return }
     var metadata: Logger.Metadata = [
       "writes": "\(dropped.count)", "at": "\(dropped.placesForLog)",
     ]
     if let reason { metadata["reason"] = "\(reason.quotedForLog)" }
+    if omitted > 0 { metadata["suppressed"] = "\(omitted)" }
     logger.notice(message, metadata: metadata)
   }
 }

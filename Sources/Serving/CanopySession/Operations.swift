@@ -74,6 +74,8 @@ public final class Operations: Sendable {
   let hasLoggedClock = Atomic(false)
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
+  /// Bounds the lines of the log about on-disconnect writes that are not made.
+  let droppedWriteLines = Mutex(DroppedWriteLines())
   /// The writes with `ONCE` that failed for a reason that passes.
   let failedWrites = FailedWrites()
   /// The turns of work that takes long: see `beside`.

@@ -70,6 +70,37 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `the log has a bounded number of lines about dropped operations, and counts the others`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      try await server.set(
+        rules: #"{"rules":{".write":"root.child('closed').val() !== true"}}"#)
+      let linesMax = DroppedWriteLines.linesMax
+      for index in 0..<(linesMax + 2) {
+        let client = try await server.connect()
+        try await client.value("ONDISCONNECT SET /n\(index) 1")
+        try await server.connectAsAdministrator().value("SET /closed true")
+        await client.disconnect()
+        try await server.eventually { try await server.hasMadeWrites() }
+        try await server.connectAsAdministrator().value("SET /closed false")
+      }
+      func lines() -> [String] {
+        server.parts.log.lines.filter { $0.contains("rules do not allow") }
+      }
+      try await server.eventually { lines().count == linesMax }
+      #expect(lines().count == linesMax)
+      server.parts.clock.advance(1_000)
+      let last = try await server.connect()
+      try await last.value("ONDISCONNECT SET /last 1")
+      try await server.connectAsAdministrator().value("SET /closed true")
+      await last.disconnect()
+      try await server.eventually { lines().count == linesMax + 1 }
+      #expect(lines().last?.contains(#""suppressed": 2"#) == true)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func
     `of two users of a connection, the operations of the one whose login was revoked are dropped`(
       _ depth: Depth
