@@ -71,10 +71,12 @@ extension FuzzedDecoder {
     switch (line, again) {
     case (.success(let a), .success(let b)?): try expect(a == b, "a reply differs: \(output.text)")
     case (.failure(let a), .failure(let b)?):
-      // A space takes the place of a control character, so a sentence may begin like a time to wait then.
+      // Where an unknown reason was left out, or a space has taken the place of an invisible character, the sentence
+      // may begin like a reason.
+      let mayLoseReason = a.reason == nil && a.sentence.utf8.first == UInt8(ascii: "[")
+      let isSame = a.reason == b.reason && a.text.hasSameBytes(as: b.text)
       try expect(
-        a.code == b.code && a.reason == b.reason && a.text.hasSameBytes(as: b.text),
-        "an error differs: \(output.text)")
+        a.code == b.code && (isSame || mayLoseReason), "an error differs: \(output.text)")
     case (.event(let a), .event(let b)?):
       try expect(
         a.subscription == b.subscription && a.sequence == b.sequence,
