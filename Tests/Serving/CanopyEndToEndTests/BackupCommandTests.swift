@@ -237,7 +237,8 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: folder.file("no")))
   }
 
-  @Test func `a backup that finds no room leaves no file`() async throws {
+  @Test(.disabled(if: Sanitizer.isForThreads, "it does not start with this bound on files"))
+  func `a backup that finds no room leaves no file`() async throws {
     try await Command.run(["seed", "--data", data, Self.fixture])
     for blocks in ["100", "600"] {
       // The limit of a file's size stands for a full disk.

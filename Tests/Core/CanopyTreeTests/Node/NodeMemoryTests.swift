@@ -90,10 +90,7 @@ import Testing
       - bytes("<total type=\"rest\"") + bytes("<total type=\"mmap\"")
   }
 
-  /// Whether the process has the allocator of a sanitizer, which `malloc_info` does not describe.
-  private static var hasOtherAllocator: Bool { dlsym(nil, "__sanitizer_get_heap_size") != nil }
-
-  @Test(.disabled(if: hasOtherAllocator, "a sanitizer has an allocator of its own"))
+  @Test(.disabled(if: Sanitizer.isPresent, "a sanitizer has an allocator of its own"))
   func `a value is charged with the memory that it takes, whatever its shape is`() async {
     // A process of its own, whose allocations are those of the values.
     await #expect(processExitsWith: .success) {
