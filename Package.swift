@@ -135,7 +135,7 @@ let package = Package(
 
     // Storage: the journal and the accounts on disk, or in PostgreSQL.
     .target(
-      name: "CanopyRows", dependencies: ["CanopyTree", "CanopyEngine"],
+      name: "CanopyRows", dependencies: ["CanopySystem", "CanopyTree", "CanopyEngine"],
       path: "Sources/Storage/CanopyRows", swiftSettings: settings),
     .target(
       name: "CanopySQLite",

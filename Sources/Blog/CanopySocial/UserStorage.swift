@@ -34,11 +34,7 @@ public final class UserStorage: CommitObserver {
   public init(of engine: Engine, bytesMax: Int) {
     self.bytesMax = bytesMax
     state = Mutex(State())
-    state.withLock { state in
-      StorageCount.forEachEntry(in: engine.add(self).root) { uid, bytes in
-        state.bytes[uid, default: 0] += bytes
-      }
-    }
+    state.withLock { $0.bytes = StorageCount.bytes(in: engine.add(self).root) }
   }
 
   /// The bytes of a user.

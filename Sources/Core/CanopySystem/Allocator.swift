@@ -4,12 +4,19 @@
   internal import Musl
 #endif
 
+internal import Synchronization
+
 /// The memory allocator of the process.
 public enum Allocator {
   /// The bytes from which on an allocation has pages of its own, which return to the system when it is freed.
   private static let ownPagesMin: Int32 = 512 * 1024
   /// The free bytes at the end of a heap from which on they return to the system.
   private static let freeBytesMax: Int32 = 1024 * 1024
+  /// The default of `ownPagesMin`.
+  private static let defaultOwnPagesMin = 128 * 1024
+  private static let isBound = Atomic(false)
+  /// The advice to make pages for writing, as `mman.h` has it.
+  private static let populateForWriting: Int32 = 23
   /// The names of these parameters for `mallopt`, as `malloc.h` has them.
   private static let (trimThreshold, mmapThreshold) = (Int32(-1), Int32(-3))
 
@@ -21,8 +28,32 @@ public enum Allocator {
     typealias SetParameter = @convention(c) (Int32, Int32) -> Int32
     guard let symbol = dlsym(nil, "mallopt") else { return }
     let setParameter = unsafeBitCast(symbol, to: SetParameter.self)
+    isBound.store(true, ordering: .relaxed)
     _ = setParameter(mmapThreshold, ownPagesMin)
     _ = setParameter(trimThreshold, freeBytesMax)
+  }
+
+  /// Lets the heap of the calling thread grow by some bytes at once, for small allocations that follow.
+  ///
+  /// The heap of a thread other than the first grows by one page after the other, with a system call for each, and
+  /// another trap into the system when the page is first used. Does nothing if the bytes are free already, and on a
+  /// system with another library.
+  ///
+  /// - Parameter bytes: how many; fewer if an allocation of so many would have pages of its own.
+  public static func growHeap(by bytes: Int) {
+    #if canImport(Glibc)
+      let page = UInt(max(1, sysconf(Int32(_SC_PAGESIZE))))
+      let bound = isBound.load(ordering: .relaxed) ? Int(ownPagesMin) : defaultOwnPagesMin
+      let count = min(max(bytes, 0), bound - 2 * Int(page))
+      guard count >= page, let memory = malloc(count) else { return }
+      // It stays at the end of the heap, because it is less than the free bytes that are kept there.
+      defer { free(memory) }
+      let (start, end) = (UInt(bitPattern: memory), UInt(bitPattern: memory + count) / page * page)
+      let first = (start + page - 1) / page * page
+      guard first < end else { return }
+      // Where the system lacks this, each page is made when it is first used.
+      _ = madvise(UnsafeMutableRawPointer(bitPattern: first), Int(end - first), populateForWriting)
+    #endif
   }
 
   /// Returns free memory to the system, also pages between others that are in use. Takes some milliseconds for each 100

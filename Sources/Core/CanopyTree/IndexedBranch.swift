@@ -36,6 +36,40 @@ struct OrderIndex: Sendable {
     }
   }
 
+  /// An index of children that come one after the other. As long as their positions ascend, they become pages at once.
+  struct Growing {
+    let order: Order
+    private var pages: SortedTree<Position>.Growing?
+    /// All positions, if they do not ascend, or if not all children have one in the index.
+    private var positions: [Position] = []
+
+    init(_ order: Order) {
+      self.order = order
+      if order != .priority { pages = SortedTree<Position>.Growing() }
+    }
+
+    mutating func append(_ child: Child) {
+      let position = Position(value: order.value(of: child.node), key: child.key)
+      if pages != nil {
+        if pages?.append(position) == true { return }
+        positions = pages?.finishAsArray() ?? []
+        pages = nil
+      }
+      positions.append(position)
+    }
+
+    /// Returns the index. Call once.
+    mutating func finish() -> OrderIndex {
+      guard var pages = pages.take() else { return OrderIndex(order, positions: positions) }
+      return OrderIndex(order, pages: pages.finish())
+    }
+  }
+
+  private init(_ order: Order, pages: SortedTree<Position>) {
+    self.order = order
+    positions = pages
+  }
+
   /// Whether the index holds a child with an order value; nil is that of an absent child.
   private func holds(_ value: OrderValue?) -> Bool {
     guard let value else { return false }

@@ -56,12 +56,34 @@ public struct Key: Hashable, Sendable {
     guard bytes.count <= Limits.keyBytesMax else {
       throw .invalidKey("a key may have at most \(Limits.keyBytesMax) bytes of UTF-8")
     }
+    if let form = Key.usualForm(bytes) {
+      self = Key(form: form)
+      return
+    }
     for byte in bytes where Key.isForbidden(byte) {
       throw .invalidKey(
         "a key may not contain any of . $ # [ ] / or a control character; found "
           + Key.describe(byte))
     }
     self.init(unchecked: bytes)
+  }
+
+  /// Returns the form of a push id, or of a valid short key that begins with a letter and is ASCII without escapes in
+  /// JSON; nil for all other bytes. Finds out without a look at each byte.
+  @inline(__always)
+  private static func usualForm(_ bytes: UnsafeRawBufferPointer) -> Form? {
+    if bytes.count <= 16 {
+      // The text of a number does not begin with a letter.
+      guard bytes[0] >= UInt8(ascii: "A") else { return nil }
+      let (high, low) = pack(bytes)
+      // A NUL at the end of a word would look like padding.
+      guard shortCount(high, low) == bytes.count, low == 0 || high & 0xFF != 0,
+        isValidText(high, low)
+      else { return nil }
+      return .short(high, low)
+    }
+    guard bytes.count == PushID.length, let (high, low) = PushID.pack(bytes) else { return nil }
+    return .push(high, low)
   }
 
   /// Creates a key from the bytes of a valid key.

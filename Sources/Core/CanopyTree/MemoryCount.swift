@@ -33,6 +33,20 @@ public struct MemoryCount: Sendable {
   /// Adds the memory of a node.
   public mutating func add(_ node: Node) { add(node, 1) }
 
+  /// Adds one of several parts of the memory of a node, to count them at the same time. Each part has its share of the
+  /// children of each child.
+  ///
+  /// - Precondition: `part` is at least 0 and less than `parts`. The number of steps has no bound.
+  public mutating func add(_ node: Node, part: Int, of parts: Int) {
+    guard let pages = node.pages else { return part == 0 ? add(node) : () }
+    if part == 0 { bytes += node.ownMemory }
+    pages.forEach { child in
+      if part == 0 { bytes += child.key.ownMemory + child.node.ownMemory }
+      child.node.pages?.forEach(inPart: part, of: parts) { add($0, 1) }
+      return true
+    }
+  }
+
   private mutating func add(_ node: Node, _ sign: Int) {
     let pages = node.pages
     let steps = 1 + (pages?.count ?? 0)

@@ -162,6 +162,21 @@ extension Node {
     children?.forEach { body($0.key, $0.node) }
   }
 
+  /// Visits the children of one of several parts of about the same size, in key order: the parts have each child once.
+  /// Used to read a large branch on several threads. A packed branch has one part with children, the first.
+  ///
+  /// - Precondition: `part` is at least 0 and less than `parts`.
+  public func forEachChild(inPart part: Int, of parts: Int, _ body: (Key, Node) -> Void) {
+    guard packed == nil, parts > 1, let children else {
+      if part > 0 { return }
+      return forEachChild {
+        body($0, $1)
+        return true
+      }
+    }
+    children.forEach(inPart: part, of: parts) { body($0.key, $0.node) }
+  }
+
   /// Returns up to `limit` children in key order, from the first after `key`, or from the first of
   /// all if `key` is nil. Used to read a large branch in pieces.
   ///

@@ -43,6 +43,15 @@ extension PackedBranch {
     return bytes <= bytesMax
   }
 
+  /// Whether no packed branch may hold the child, because of the levels below it.
+  static func isTooDeep(_ child: Child) -> Bool {
+    switch child.node.storage {
+    case .branch, .indexed, .prioritized: return true
+    case .packed: if case .push = child.key.form { return true } else { return false }
+    case .absent, .bool, .integer, .double, .string: return false
+    }
+  }
+
   /// Whether a packed branch may have this key.
   static func isPlain(_ key: Key) -> Bool {
     switch key.form {

@@ -10,6 +10,20 @@ extension SortedTree {
     Self.forEach(root, from: isBelow, body)
   }
 
+  /// Visits the elements of one of several parts of about the same size, in order. Each element is in one part.
+  ///
+  /// - Precondition: `part` is at least 0 and less than `parts`.
+  func forEach(inPart part: Int, of parts: Int, _ body: (Element) -> Void) {
+    let (size, larger) = count.quotientAndRemainder(dividingBy: parts)
+    var rest = part < larger ? size + 1 : size
+    guard rest > 0, let first = element(atRank: part * size + min(part, larger)) else { return }
+    forEach(from: { $0 < first.sortKey }) {
+      body($0)
+      rest -= 1
+      return rest > 0
+    }
+  }
+
   /// Visits elements in reverse order, from the last that is not above, until `body` returns false.
   ///
   /// - Parameter isAbove: true for a suffix of the elements, which is skipped in O(log n).

@@ -72,6 +72,10 @@ struct SortedTree<Element: SortedElement>: Sendable {
     root = .leaf(Leaf.make(capacity: 0))
   }
 
+  init(root: Page) {
+    self.root = root
+  }
+
   init(_ element: Element) {
     let leaf = Leaf.make(capacity: 4)
     leaf.insert(element, at: 0)

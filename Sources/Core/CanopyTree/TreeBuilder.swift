@@ -11,36 +11,75 @@
 public struct TreeBuilder: ~Copyable {
   private struct Level {
     var key: Key
-    var entries: [Child] = []
+    /// The number of added children, absent and repeated ones included, and that of absent ones.
+    private(set) var count = 0
+    private(set) var absentCount = 0
     var priority = Node.absent
     /// The index plan at and below this level.
     let plan: IndexPlan.Matches?
-    private let orders: [Order]
-    /// The positions of the children in each planned order, in the sequence in which they came.
-    private var positions: [[Position]]
+    /// The children that may become a packed branch; all children if they do not ascend.
+    private var entries: [Child] = []
+    /// The children, once they cannot become a packed branch and as long as they ascend; then
+    /// `entries` is empty.
+    private var pages: Children.Growing?
+    private var isAscending = true
+    /// Whether a child in `pages` has a priority.
+    private var hasPriorities = false
+    /// The positions of the children in each planned order.
+    private var positions: [OrderIndex.Growing]
 
     init(key: Key, plan: IndexPlan.Matches?) {
       self.key = key
       self.plan = plan
-      orders = plan?.orders ?? []
-      positions = orders.map { _ in [] }
+      positions = plan?.orders.map { OrderIndex.Growing($0) } ?? []
     }
 
     mutating func append(_ child: Child) {
+      count += 1
       // Compute the positions now, while the child is in the cache.
-      for i in orders.indices {
-        positions[i].append(Position(value: orders[i].value(of: child.node), key: child.key))
+      for i in positions.indices { positions[i].append(child) }
+      if child.node.isAbsent { absentCount += 1 }
+      if pages == nil, isAscending,
+        entries.count >= PackedBranch.childrenMax || PackedBranch.isTooDeep(child)
+      {
+        beginPages()
+      }
+      if pages != nil {
+        if !child.node.isAbsent, pages?.append(child) == true {
+          if child.node.isPrioritized { hasPriorities = true }
+          return
+        }
+        entries = pages?.finishAsArray() ?? []
+        pages = nil
+        isAscending = false
       }
       entries.append(child)
     }
 
-    /// The branch, with its indexes and its priority.
-    var node: Node {
-      var node = Node(entries: entries)
-      if node.childCount == entries.count, !node.isAbsent {
-        for (order, positions) in zip(orders, positions) {
-          node.addIndex(OrderIndex(order, positions: positions))
+    private mutating func beginPages() {
+      var pages = Children.Growing()
+      for child in entries {
+        guard !child.node.isAbsent, pages.append(child) else {
+          isAscending = false
+          return
         }
+        if child.node.isPrioritized { hasPriorities = true }
+      }
+      entries = []
+      self.pages = pages
+    }
+
+    /// Returns the branch, with its indexes and its priority. Call once.
+    mutating func finish() -> Node {
+      var node: Node
+      if var pages = pages.take() {
+        node = Node(storage: .branch(pages.finish()))
+        if hasPriorities { node.addIndex(.priority) }
+      } else {
+        node = Node(entries: entries)
+      }
+      if node.childCount == count, !node.isAbsent {
+        for i in positions.indices { node.addIndex(positions[i].finish()) }
       }
       return node.withPriority(priority)
     }
@@ -53,7 +92,9 @@ public struct TreeBuilder: ~Copyable {
   /// The last location up to its last slash, and the number of keys in it.
   private var parent: [UInt8] = []
   private var parentKeys = 0
-  private var seen: [Key: Node] = [:]
+  /// Whether the branch at `parent` is the deepest open one.
+  private var isParentOpen = false
+  private var seen = PushIDTable()
   private var scratch = JSONOutput()
 
   /// The numbers of values that were parsed, copied as text, and recognised as a copy by their
@@ -85,9 +126,10 @@ public struct TreeBuilder: ~Copyable {
       counts.read += 1
       return setPriority(try WriteValue(json: json, limits: .none).node)
     }
-    if let key = keys.last, case .push = key.form {
+    if let key = keys.last, case .push(let high, let low) = key.form {
       // A single lookup: the table is too large for any cache.
-      if let node = TreeBuilder.knownNode(json, &seen[key, default: .absent], &counts, &scratch) {
+      let i = seen.index(high, low)
+      if let node = TreeBuilder.knownNode(json, &seen.entries[i].node, &counts, &scratch) {
         return append(node)
       }
     } else if let packed = PackedBranch(json: json) {
@@ -124,6 +166,8 @@ public struct TreeBuilder: ~Copyable {
     if case .packed(let packed) = node.storage {
       return packed.withText { $0.hasSameBytes(as: json) }
     }
+    // A member has at least two bytes. A branch may be much larger than the text.
+    guard node.childCount <= json.count / 2 else { return false }
     scratch.removeAll()
     scratch.append(node, style: .export)
     return scratch.withBytes { $0.hasSameBytes(as: json) }
@@ -137,8 +181,20 @@ public struct TreeBuilder: ~Copyable {
     _ value: Node, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
     if try parse(location) { return setPriority(value) }
-    append(keys.last.map { shared(value, under: $0, isRead: true) } ?? value)
+    guard let key = keys.last else { return append(value) }
+    let node = shared(value, under: key, isRead: true)
+    if value.packed != nil, !node.isIdentical(to: value) { counts.found += 1 }
+    append(node)
   }
+
+  /// Returns the node of a row's JSON text if `add` would keep the text, as for most posts and comments; else nil.
+  /// So another thread can do a part of the work.
+  public static func packedNode(json: UnsafeRawBufferPointer) -> Node? {
+    PackedBranch(json: json).map { Node(storage: .packed($0)) }
+  }
+
+  /// The number of values that were recognised as a copy of an earlier one.
+  public var foundCopies: Int { counts.found }
 
   /// The number of keys that lead to the deepest open branch at or above the location.
   private var common: Int {
@@ -163,20 +219,22 @@ public struct TreeBuilder: ~Copyable {
       rootValue = value
       return
     }
-    // Open the branch above the last key, and close all branches below it.
-    close(to: min(common, keys.count - 1))
-    open(upTo: keys.count - 1)
+    if !isParentOpen {
+      // Open the branch above the last key, and close all branches below it.
+      close(to: min(common, keys.count - 1))
+      open(upTo: keys.count - 1)
+      isParentOpen = true
+    }
     levels[levels.count - 1].append(Child(key: last, node: value))
   }
 
-  /// Returns the tree of all added nodes.
+  /// Returns the tree of all added nodes. Call once, at the end.
   ///
   /// - Throws: `TreeError.invalidData` if a location came twice or below another.
-  public consuming func finish() throws(TreeError) -> Node {
+  public mutating func finish() throws(TreeError) -> Node {
     close(to: 0)
-    let root = levels[0]
-    let node = root.node
-    guard !hasOverlap, node.childCount == root.entries.count(where: { !$0.node.isAbsent }),
+    let node = levels[0].finish()
+    guard !hasOverlap, node.childCount == levels[0].count - levels[0].absentCount,
       rootValue.isAbsent || node.isAbsent
     else { throw .invalidData("two rows have the same location, or one is below the other") }
     return rootValue.isAbsent ? node : rootValue
@@ -194,9 +252,9 @@ public struct TreeBuilder: ~Copyable {
 
   /// Closes the open branches below the first `count` keys.
   private mutating func close(to count: Int) {
-    while levels.count > count + 1, let level = levels.popLast() {
-      let node = level.node
-      if node.childCount != level.entries.count { hasOverlap = true }
+    while levels.count > count + 1, var level = levels.popLast() {
+      let node = level.finish()
+      if node.childCount != level.count { hasOverlap = true }
       levels[levels.count - 1]
         .append(Child(key: level.key, node: shared(node, under: level.key, isRead: false)))
     }
@@ -212,10 +270,11 @@ public struct TreeBuilder: ~Copyable {
   private mutating func parse(
     _ location: UnsafeRawBufferPointer
   ) throws(TreeError) -> Bool {
+    if parseSibling(location) { return false }
+    isParentOpen = false
     guard JSONScan.isASCII(location) || String(validating: location, as: UTF8.self) != nil else {
       throw .invalidPath("a location is not valid UTF-8")
     }
-    // Most locations are siblings of the last one: only the last key differs.
     var start = 0
     if location.count > parent.count, parent.withUnsafeBytes({ isPrefix($0, of: location) }) {
       start = parent.count
@@ -244,6 +303,20 @@ public struct TreeBuilder: ~Copyable {
     return false
   }
 
+  /// Sets `keys` to those of a location that differs from the last one only in its last key, which
+  /// is a push id. Most locations do. Returns false, and changes nothing, for any other location.
+  private mutating func parseSibling(_ location: UnsafeRawBufferPointer) -> Bool {
+    guard parentKeys > 0, parentKeys < Limits.depthMax,
+      location.count == parent.count + PushID.length,
+      parent.withUnsafeBytes({ isPrefix($0, of: location) }),
+      // The alphabet of push ids is ASCII, and has no slash.
+      let (high, low) = PushID.pack(UnsafeRawBufferPointer(rebasing: location[parent.count...]))
+    else { return false }
+    keys.removeLast(keys.count - parentKeys)
+    keys.append(Key(form: .push(high, low)))
+    return true
+  }
+
   /// Returns the node, or an equal one seen earlier under the same push id.
   ///
   /// - Parameter isRead: whether the node comes from a row, so that the branches in it have not
@@ -251,13 +324,14 @@ public struct TreeBuilder: ~Copyable {
   private mutating func shared(_ node: Node, under key: Key, isRead: Bool) -> Node {
     // A packed branch contains no branches under push ids.
     guard node.isBranch else { return node }
-    if case .push = key.form, let earlier = seen[key],
-      earlier.isIdentical(to: node) || earlier == node
-    {
-      return earlier
+    guard case .push(let high, let low) = key.form else {
+      return isRead && node.packed == nil ? sharedInside(node) : node
     }
+    let i = seen.index(high, low)
+    let earlier = seen.entries[i].node
+    if earlier.isIdentical(to: node) || (!earlier.isAbsent && earlier == node) { return earlier }
     let result = isRead && node.packed == nil ? sharedInside(node) : node
-    if case .push = key.form { seen[key] = result }
+    seen.entries[i].node = result
     return result
   }
 

@@ -84,6 +84,8 @@ public final class TreeCount: CommitObserver {
   static let memoryOfTextByteMax = 32
   /// The children of added indexes that are counted on the engine's thread: some tens of microseconds.
   private static let childrenAtOnceMax = 2_048
+  /// The children of the branches at the top from which on several threads count at the start.
+  private static let sharedFrom = 10_000
   private static let queue = DispatchQueue(label: "canopy.memory", qos: .utility)
 
   private struct State {
@@ -107,7 +109,9 @@ public final class TreeCount: CommitObserver {
   public init(of engine: Engine, in bound: TreeBound) {
     self.bound = bound
     let root = engine.add(self).root
-    state.withLock { setCount(of: root, TreeCount.bytes(of: root), in: &$0) }
+    // The start waits for it.
+    let parts = TreeCount.size(of: root) < TreeCount.sharedFrom ? 1 : 4
+    state.withLock { setCount(of: root, TreeCount.bytes(of: root, parts: parts), in: &$0) }
   }
 
   deinit { bound.change(by: -bytes) }
@@ -118,10 +122,25 @@ public final class TreeCount: CommitObserver {
   /// Whether the tree is near the bound, so that its bytes are counted after each batch of commits.
   var isNear: Bool { state.withLock { $0.counted != nil } }
 
-  private static func bytes(of root: Node) -> Int {
-    var count = MemoryCount()
-    count.add(root)
-    return count.bytes
+  /// Returns the number of children of the branches at the top.
+  private static func size(of root: Node) -> Int {
+    var size = 0
+    root.forEachChild { _, branch in
+      size += branch.childCount
+      return size < sharedFrom
+    }
+    return size
+  }
+
+  /// Returns the bytes of a tree, counted in several parts at the same time.
+  private static func bytes(of root: Node, parts: Int = 1) -> Int {
+    let bytes = Atomic(0)
+    DispatchQueue.concurrentPerform(iterations: parts) { part in
+      var count = MemoryCount()
+      count.add(root, part: part, of: parts)
+      bytes.add(count.bytes, ordering: .relaxed)
+    }
+    return bytes.load(ordering: .relaxed)
   }
 
   /// Notes commits.

@@ -1,8 +1,9 @@
 import CanopyEngine
-import CanopySocial
 import CanopyTesting
 import CanopyTree
 import Testing
+
+@testable import CanopySocial
 
 /// The bytes that users have stored: after each commit they are those of the tree.
 @Suite(.timeLimit(.minutes(20))) struct UserStorageTests {
@@ -91,6 +92,36 @@ import Testing
       }
       // A server that starts counts the same.
       check(UserStorage(of: blog.engine, bytesMax: .max), blog.root)
+    }
+  }
+
+  @Test func `the bytes are the same, counted in any number of parts`() throws {
+    var root = Node.absent
+    var random = SeededGenerator(printingSeedFor: "stored bytes in parts")
+    for number in 0..<500 {
+      let uid = ["ada", "bob", "eve"][Int(random.next() % 3)]
+      let text = String(repeating: "t", count: Int(random.next() % 50))
+      root.set(
+        json(#"{"uid":"\#(uid)","title":"t","body":"\#(text)"}"#),
+        at: try Path("posts/k\(number)"))
+      root.set(
+        json(#"{"uid":"\#(uid)","text":"\#(text)"}"#),
+        at: try Path("post-comments/k\(number % 40)/c\(number)"))
+      if number % 9 == 0 { root.set(Node(uid), at: try Path("removed-posts/r\(number)")) }
+    }
+    for parts in [0, 1, 2, 4, 1_000] {
+      #expect(StorageCount.bytes(in: root, parts: parts) == expected(in: root))
+    }
+    #expect(StorageCount.bytes(in: root) == expected(in: root))
+  }
+
+  @Test func `a tree with so many posts that several threads count them counts the same`() throws {
+    for posts in [StorageCount.sharedFrom - 1, StorageCount.sharedFrom] {
+      let post = json(#"{"uid":"ada","title":"t","body":"b"}"#)
+      var root = Node.absent
+      root.set(
+        Node(children: (0..<posts).map { (Key(index: Int32($0)), post) }), at: try Path("posts"))
+      #expect(StorageCount.bytes(in: root) == ["ada": 258 * posts])
     }
   }
 

@@ -26,6 +26,37 @@ struct RowPipeTests {
     #expect(next == 1_000)
   }
 
+  // With one waiting batch at most, the reading thread makes nodes as soon as it has handed on a batch. With many, it
+  // makes none.
+  @Test(arguments: [1, 100, 4_096, 1_000_000], [1, 2, 4, 1_000_000])
+  func `the tree is the same, whichever thread makes the nodes`(
+    batchBytes: Int, batchesMax: Int
+  ) throws {
+    let pipe = RowPipe(batchBytes: batchBytes, batchesMax: batchesMax)
+    var expected = Node.absent
+    for place in ["posts", "user-posts/ada"] {
+      for number in 1_000..<1_600 {
+        // Most are packed branches; some are numbers, some have fractions, and one is larger than most batches.
+        let text = String(repeating: "t", count: number == 1_234 ? 20_000 : 20)
+        let json =
+          number % 50 == 0
+          ? "\(number)" : #"{"n":\#(number)\#(number % 70 == 0 ? ".5" : ""),"t":"\#(text)"}"#
+        let location = "\(place)/-OaBcDeFgHiJkLmN\(number)"
+        #expect(add(location, json, to: pipe))
+        expected.set(try Node(json: json), at: try Path(location))
+      }
+    }
+    let root = try pipe.finish()
+    #expect(root == expected)
+    for number in [1_001, 1_233, 1_599] {
+      let key = try Key("-OaBcDeFgHiJkLmN\(number)")
+      let (post, copy) = (
+        root.child("posts").child(key), root.child("user-posts").child("ada").child(key)
+      )
+      #expect(post.isIdentical(to: copy))
+    }
+  }
+
   @Test func `without rows, the tree is empty`() throws {
     #expect(try RowPipe().finish().isAbsent)
   }

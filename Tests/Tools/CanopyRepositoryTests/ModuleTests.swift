@@ -73,10 +73,12 @@ struct ModuleTests {
         "JWTKit", "Synchronization",
       ]),
     // Not sockets, SQL or the text of JSON.
-    Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine", "Synchronization"]),
+    Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine", "Dispatch", "Synchronization"]),
 
     // Not SQL: the form of rows, and the order of work that every store shares.
-    Rule("Storage", "CanopyRows", ["CanopyTree", "CanopyEngine", "Foundation", "Synchronization"]),
+    Rule(
+      "Storage", "CanopyRows",
+      ["CanopySystem", "CanopyTree", "CanopyEngine", "Foundation", "Synchronization"]),
     // The only module of the server that knows GRDB. It does not know the meaning of the tree.
     Rule(
       "Storage", "CanopySQLite",

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Testing
 
 @testable import CanopyTree
@@ -45,6 +46,34 @@ struct KeyTests {
         #expect(throws: TreeError.self) { try Key(text) }
       } else {
         #expect(try Key(text).text == text)
+      }
+    }
+  }
+
+  @Test func `a forbidden character is found at each place of a key of any length`() {
+    for count in 1...21 {
+      for place in 0..<count {
+        for code in UInt8(0)...127 {
+          for filling in "aZ_5-".utf8 {
+            var bytes = [UInt8](repeating: filling, count: count)
+            bytes[place] = code
+            let isForbidden = code < 0x20 || code == 0x7F || ".$#[]/".utf8.contains(code)
+            let key = bytes.withUnsafeBytes { try? Key(utf8: $0) }
+            if (key == nil) != isForbidden { Issue.record("\(bytes)") }
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `the form of a key depends on its bytes alone`() {
+    var random = SeededRandom(printingSeedFor: "forms of keys")
+    let characters = Array("-0123456789ABCXYZ_abcxyz{|}~@^ \"\\é🌳")
+    for _ in 0..<20_000 {
+      let count = 1 + random.below(22)
+      let text = String((0..<count).map { _ in characters[random.below(characters.count)] })
+      Array(text.utf8).withUnsafeBytes { bytes in
+        if (try? Key(utf8: bytes)) != Key(unchecked: bytes) { Issue.record("\(text)") }
       }
     }
   }

@@ -18,6 +18,31 @@ import Testing
     #expect(count(node) == node.heldBytes(atMost: .max) - 64)
   }
 
+  @Test(arguments: [1, 2, 3, 7])
+  func `the parts of a tree are together the tree`(parts: Int) throws {
+    var random = SeededGenerator(printingSeedFor: "memory in parts")
+    for round in 0..<200 {
+      var node = random.tree(height: 4).node
+      if round == 0 { node = 5 }
+      if round == 1 {
+        var tree = Tree()
+        for number in 0..<100 {
+          let path = try Path("a/a long key of a child \(number)/n")
+          _ = tree.apply([Assignment(path, Node("\(number)"))])
+        }
+        tree.keepIndex(.child("n"), at: ["a"])
+        node = tree.root.withPriority(1)
+      }
+      var bytes = 0
+      for part in 0..<parts {
+        var count = MemoryCount()
+        count.add(node, part: part, of: parts)
+        bytes += count.bytes
+      }
+      #expect(bytes == count(node))
+    }
+  }
+
   @Test func `the differences of changes lead to the count of the tree`() throws {
     var random = SeededGenerator(printingSeedFor: "memory of changes")
     var plan = IndexPlan()
