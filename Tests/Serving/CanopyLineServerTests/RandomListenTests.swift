@@ -118,7 +118,8 @@ import Testing
     _ depth: Depth
   ) async throws {
     let commits = 4_000
-    try await withServer(depth) { server in
+    // No event waits so long that it is left out, however slow the machine is.
+    try await withServer(depth, { $0.limits.queuedBytesMax = 1 << 30 }) { server in
       var clients: [any LineClient] = []
       for _ in 0..<10 {
         let client = try await server.connectAsAdministrator()
