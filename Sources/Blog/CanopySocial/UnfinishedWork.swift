@@ -24,17 +24,6 @@ public enum UnfinishedWork {
     Layout.marks.contains { root.child($0).childCount > 0 }
   }
 
-  /// The user whose data is being removed, or the first of several; nil for no user. O(log n).
-  public static func erasedUser(in root: Node) -> Key? {
-    root.child(Layout.erasures).children(after: nil, limit: 1).first?.key
-  }
-
-  /// The user whose data is to be removed as soon as the account is deleted; nil for no user. O(log n).
-  public static func accountToDelete(in root: Node) -> Key? {
-    let first = root.child(Layout.erasures).children(after: nil, limit: 1).first
-    return first.flatMap { Erasure($0.node) == .account ? $0.key : nil }
-  }
-
   /// Whether a write leaves work for later commits, because it writes a mark. O(locations).
   public static func isLeft(by write: Write) -> Bool {
     write.assignments.contains { assignment in
@@ -43,39 +32,43 @@ public enum UnfinishedWork {
     }
   }
 
-  /// Decides the next step. It writes at least the change of a mark, and nothing if there is no unfinished work.
+  /// Decides the next step of a mark. It writes at least the change of the mark, and nothing if there is no such mark.
   ///
   /// A mark in `/deletions` that is not `true`, or in `/erasures` that is not a stage, is removed, and nothing else. Only the
   /// administrator can have made it.
   ///
   /// - Parameters:
+  ///   - mark: the mark whose turn it is; nil for the first one.
   ///   - entriesMax: the maximum number of entries that the step changes.
   ///   - scannedMax: the maximum number of posts in which the step looks for stars.
-  ///   - deleted: the user of `accountToDelete`, if the account does not exist any more. Nothing is written before.
+  ///   - deleted: the user of `Mark.accountToDelete`, if the account does not exist any more. Nothing is written before.
   /// - Complexity: O(`entriesMax` × log n + `scannedMax`).
   public static func step(
-    in proposal: inout Proposal, entriesMax: Int = UnfinishedWork.entriesMax,
+    of mark: Mark? = nil, in proposal: inout Proposal, entriesMax: Int = UnfinishedWork.entriesMax,
     scannedMax: Int = UnfinishedWork.scannedMax, withoutAccount deleted: Key? = nil
   ) throws -> Decision<Void> {
     let root = proposal.root
-    if let (uid, mark) = root.child(Layout.renames).children(after: nil, limit: 1).first {
-      return Decision(try Write(rename(uid, mark, in: root, entriesMax: entriesMax)), ())
-    }
-    if let (id, mark) = root.child(Layout.deletions).children(after: nil, limit: 1).first {
-      return Decision(try Write(delete(id, mark, in: root, entriesMax: entriesMax)), ())
-    }
-    if let (uid, mark) = root.child(Layout.erasures).children(after: nil, limit: 1).first {
-      let erasure = Erasure(mark)
-      guard erasure != .account || deleted == uid else { return Decision(nil, ()) }
-      let place = Layout.path(Layout.erasures, uid)
+    var turns = Turns()
+    guard let mark = mark ?? turns.next(in: root) else { return Decision(nil, ()) }
+    let key = mark.key
+    let node = root.child(mark.place).child(key)
+    guard !node.isAbsent else { return Decision(nil, ()) }
+    switch mark.place {
+    case Layout.renames:
+      return Decision(try Write(rename(key, node, in: root, entriesMax: entriesMax)), ())
+    case Layout.deletions:
+      return Decision(try Write(delete(key, node, in: root, entriesMax: entriesMax)), ())
+    default:
+      let erasure = Erasure(node)
+      guard erasure != .account || deleted == key else { return Decision(nil, ()) }
+      let place = Layout.path(Layout.erasures, key)
       guard let erasure else { return Decision(try Write([.init(place, .absent)]), ()) }
       var step = Erasure.Step(
-        uid: uid, root: root, now: proposal.now, entriesMax: entriesMax, scannedMax: scannedMax)
+        uid: key, root: root, now: proposal.now, entriesMax: entriesMax, scannedMax: scannedMax)
       let rest = step.carryOut(erasure)
       let mark = Assignment(place, rest?.node ?? .absent)
       return Decision(try Write(setting: step.distinctAssignments + [mark]), ())
     }
-    return Decision(nil, ())
   }
 
   private static func rename(
@@ -97,6 +90,85 @@ public enum UnfinishedWork {
     guard value == true, root.child(Layout.posts).child(id).isAbsent else { return [mark] }
     let (assignments, isLast) = PostRemoval.step(of: id, in: root, entriesMax: entriesMax)
     return assignments.map(Write.Item.init) + (isLast ? [mark] : [])
+  }
+}
+
+extension UnfinishedWork {
+  /// The mark of one renaming, one removed post or one deleted user.
+  public struct Mark: Equatable, Sendable {
+    /// One of `Layout.marks`.
+    let place: Key
+    let key: Key
+    /// The user whose account must be deleted before the step; nil for no user.
+    public let accountToDelete: Key?
+
+    /// The user whose data the work removes; nil for other work.
+    public var erasedUser: Key? { place == Layout.erasures ? key : nil }
+
+    /// Whether a tree still has the mark, because more steps follow.
+    public func exists(in root: Node) -> Bool { !root.child(place).child(key).isAbsent }
+  }
+
+  /// The turns of the marks. Each mark gets a step before another gets its second one, so the work of one user delays that
+  /// of others only in proportion to the number of users.
+  ///
+  /// A search for the stars of a deleted user takes many steps, and other users hardly see its effect. So as long as
+  /// another mark exists, it comes first: the posts and comments of all deleted users are removed before any search.
+  ///
+  /// The turns are not stored. After a restart they begin again.
+  public struct Turns: Sendable {
+    /// The maximum number of marks in `/erasures` that one call examines. With more marks the search goes on with the next
+    /// call, and searches for stars take turns meanwhile.
+    static let examinedMax = 1_000
+
+    /// The place and the key of the mark that was examined last.
+    private var last: (place: Int, key: Key)?
+    /// The user for whose stars a step searched last.
+    private var lastSearch: Key?
+
+    /// Begins with the first mark.
+    public init() {}
+
+    /// Returns the mark whose turn it is; nil if a tree has no unfinished work.
+    ///
+    /// - Complexity: O(`examinedMax` + log n).
+    public mutating func next(in root: Node) -> Mark? {
+      if let mark = nextWithoutSearch(in: root) { return mark }
+      let erasures = root.child(Layout.erasures)
+      let found =
+        erasures.children(after: lastSearch, limit: 1).first
+        ?? erasures.children(after: nil, limit: 1).first
+      lastSearch = found?.key
+      return found.map { Mark(Layout.erasures, $0.key, $0.node) }
+    }
+
+    /// Returns the next mark whose step is no search for stars; nil if none was found.
+    private mutating func nextWithoutSearch(in root: Node) -> Mark? {
+      var left = Self.examinedMax
+      let begin = last
+      // The place of the last mark comes first and last: the marks after it, and those before it.
+      for offset in 0...Layout.marks.count where left > 0 {
+        let index = ((begin?.place ?? 0) + offset) % Layout.marks.count
+        let place = Layout.marks[index]
+        let limit = place == Layout.erasures ? left : 1
+        let after = offset == 0 ? begin?.key : nil
+        for (key, node) in root.child(place).children(after: after, limit: limit) {
+          last = (index, key)
+          left -= 1
+          if place == Layout.erasures, case .stars = Erasure(node) { continue }
+          return Mark(place, key, node)
+        }
+      }
+      return nil
+    }
+  }
+}
+
+extension UnfinishedWork.Mark {
+  fileprivate init(_ place: Key, _ key: Key, _ node: Node) {
+    self.place = place
+    self.key = key
+    accountToDelete = place == Layout.erasures && Erasure(node) == .account ? key : nil
   }
 }
 

@@ -34,25 +34,22 @@ public final class UnfinishedWorkRunner: Sendable {
   ///
   /// - Parameter clock: the clock by which it waits a second after the journal has failed.
   public func run(clock: some Clock<Duration>) async {
+    var turns = UnfinishedWork.Turns()
     for await _ in signals {
-      while !Task.isCancelled, rules.current.isAboutBlog,
-        UnfinishedWork.exists(in: engine.root)
-      {
+      while !Task.isCancelled, rules.current.isAboutBlog, let mark = turns.next(in: engine.root) {
         do {
-          let deleted = UnfinishedWork.accountToDelete(in: engine.root)
-          if let deleted { try await deleteAccount(deleted) }
-          let erased = UnfinishedWork.erasedUser(in: engine.root)
+          if let uid = mark.accountToDelete { try await deleteAccount(uid) }
           // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
           let hasWritten = try await engine.transact { [rules] proposal in
             guard rules.current.isAboutBlog else { return Decision(nil, false) }
-            let write = try UnfinishedWork.step(in: &proposal, withoutAccount: deleted).write
+            let write = try UnfinishedWork.step(
+              of: mark, in: &proposal, withoutAccount: mark.accountToDelete
+            ).write
             return Decision(write, write != nil)
           }.result
-          // The step waits for another account if its deletion was requested in this moment.
-          if !hasWritten, UnfinishedWork.accountToDelete(in: engine.root) == deleted { break }
-          if let erased, UnfinishedWork.erasedUser(in: engine.root) != erased {
+          if hasWritten, let uid = mark.erasedUser, !mark.exists(in: engine.root) {
             logger.notice(
-              "everything that a deleted user had added is removed", metadata: ["uid": "\(erased)"])
+              "everything that a deleted user had added is removed", metadata: ["uid": "\(uid)"])
           }
         } catch EngineError.stopped {
           return

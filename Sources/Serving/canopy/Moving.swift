@@ -40,7 +40,7 @@ enum Moving {
         }
         do {
           for name in names {
-            try await copy(folders.path(of: name), name, to: prefix + name.text, database)
+            try await copy(folders.existingPath(of: name), name, to: prefix + name.text, database)
           }
           guard
             try await database.list.publish(

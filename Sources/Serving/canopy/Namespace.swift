@@ -33,8 +33,11 @@ struct Namespace: AsyncParsableCommand {
         } else {
           let folders = NamespaceFolders(try folder.existingFolder())
           try folders.deleteRests()
-          guard name != .default, !folders.exists(name) else { throw exists(name) }
-          try SQLiteStore(folder: folders.path(of: name)).close()
+          guard name != .default, !folders.exists(name) else {
+            _ = try folders.existingPath(of: name)
+            throw exists(name)
+          }
+          try folders.create(name)
         }
         Output.note("the namespace \(name) is created")
       }
@@ -67,7 +70,7 @@ struct Namespace: AsyncParsableCommand {
             "the namespace default is the database of the blog, and stays; choose another name")
         }
         try folders?.deleteRests()
-        _ = try folders?.existingPath(of: name)
+        try folders?.checkExists(name)
         if !yes { try confirm(name) }
         try folders?.remove(name)
         if let url { try await PostgresList.remove(name, url) }

@@ -1,5 +1,8 @@
 public import ArgumentParser
+import CanopyBackup
 import CanopySQLite
+import CanopySession
+import CanopySystem
 import CanopyTree
 public import CanopyWire
 import Foundation
@@ -23,43 +26,114 @@ struct NamespaceFolders: Sendable {
     name == .default ? dataFolder : "\(dataFolder)/\(Self.name)/\(name)"
   }
 
-  /// Whether a namespace exists.
+  /// Whether a namespace exists. One that has lost its database exists too, so that the loss is noticed.
   func exists(_ name: NamespaceName) -> Bool {
-    access(path(of: name) + "/canopy.sqlite", F_OK) == 0
+    if hasFile("canopy.sqlite", name) { return true }
+    guard name != .default else { return false }
+    // A link may lead to a disk that is not mounted.
+    var status = stat()
+    if lstat(path(of: name), &status) == 0, status.st_mode & S_IFMT == S_IFLNK { return true }
+    return ["canopy.tail", "canopy.sqlite-wal", "lock", RulesKeeper.fileName]
+      .contains { hasFile($0, name) }
   }
 
-  /// Returns the path of the folder of a namespace that exists.
-  func existingPath(of name: NamespaceName) throws -> String {
+  /// Whether the folder of a namespace has a file, or cannot be searched.
+  private func hasFile(_ file: String, _ name: NamespaceName) -> Bool {
+    access("\(path(of: name))/\(file)", F_OK) == 0 || ![ENOENT, ENOTDIR].contains(errno)
+  }
+
+  /// Returns the names of the namespaces without a database.
+  func lostNames() throws -> [NamespaceName] {
+    try names().filter { !hasFile("canopy.sqlite", $0) }
+  }
+
+  /// Checks that a namespace exists.
+  func checkExists(_ name: NamespaceName) throws {
     guard exists(name) else {
       throw ValidationError(
         "\(dataFolder) has no namespace \(name); create it with canopy namespace create \(name)")
     }
+  }
+
+  /// Returns the path of the folder of a namespace that exists.
+  ///
+  /// - Throws: `StoreError` for a folder in which a program would create a database in place of a lost one.
+  func existingPath(of name: NamespaceName) throws -> String {
+    try checkExists(name)
+    // With the second file, the opening notices the loss of the first one.
+    guard hasFile("canopy.sqlite", name) || hasFile("canopy.tail", name) else {
+      throw StoreError.withoutDatabase(path(of: name))
+    }
     return path(of: name)
+  }
+
+  /// Creates a namespace that does not exist. A crash leaves all of it or none.
+  func create(_ name: NamespaceName) throws {
+    if access(removalNote(of: name), F_OK) == 0 {
+      do throws(FileError) { try AtomicFile.remove(removalNote(of: name)) } catch {
+        throw Failure("\(error.path) cannot be removed: \(error.reason)")
+      }
+    }
+    let number = String(Composition.random(), radix: 16)
+    try SQLiteStore.create(
+      folder: path(of: name), through: "\(folder)/\(Self.newPrefix)\(name)-\(number)")
   }
 
   /// Deletes the folder of a namespace that exists and that no process uses. A crash leaves all of it or none.
   func remove(_ name: NamespaceName) throws {
-    let path = try existingPath(of: name)
+    try checkExists(name)
     let number = String(Composition.random(), radix: 16)
     do throws(StoreError) {
       try SQLiteStore.remove(
-        folder: path, through: "\(folder)/\(Self.removedPrefix)\(name)-\(number)")
+        folder: path(of: name), through: "\(folder)/\(Self.removedPrefix)\(name)-\(number)")
     } catch {
       guard case .inUse = error else { throw error }
       throw Failure(
         "the namespace \(name) is in use; stop the server, or wait until no client has used it for ten minutes"
       )
     }
+    try noteRemoval(of: name)
   }
 
-  /// Deletes the rests of namespaces whose removal a crash has interrupted. Leaves those that another command is deleting.
+  /// Deletes the rests of namespaces whose creation or removal a crash has interrupted. Leaves those that another command is
+  /// creating or deleting.
   func deleteRests() throws {
-    for rest in try entries().filter({ $0.hasBytePrefix(Self.removedPrefix) }) {
+    for rest in try entries() {
+      let isRemoved = rest.hasBytePrefix(Self.removedPrefix)
+      guard isRemoved || rest.hasBytePrefix(Self.newPrefix) else { continue }
+      if isRemoved, let name = Self.name(ofRest: rest) { try noteRemoval(of: name) }
       try SQLiteStore.deleteRest("\(folder)/\(rest)")
     }
   }
 
-  /// The beginning of the name of a folder that is being deleted. The name of a namespace has no dot.
+  /// Whether a command has removed a namespace that does not exist any more.
+  func wasRemoved(_ name: NamespaceName) -> Bool {
+    !exists(name) && access(removalNote(of: name), F_OK) == 0
+  }
+
+  /// Notes that a namespace was removed on purpose, so that backups that have it need not be kept. Without backups there is
+  /// no note.
+  private func noteRemoval(of name: NamespaceName) throws {
+    guard !exists(name), access("\(dataFolder)/\(Backups.folderName)", F_OK) == 0 else { return }
+    do throws(FileError) { try AtomicFile.replace(removalNote(of: name), with: []) } catch {
+      throw Failure(
+        "\(error.path) cannot be written (\(error.reason)), so the backups that have the namespace \(name) are kept; "
+          + "delete them yourself")
+    }
+  }
+
+  /// Returns the path of the file that notes the removal of a namespace.
+  private func removalNote(of name: NamespaceName) -> String { "\(folder)/.gone-\(name)" }
+
+  /// Returns the name of the namespace in the name of a rest: `.removed-NAME-NUMBER`.
+  private static func name(ofRest rest: String) -> NamespaceName? {
+    let parts = rest.utf8.dropFirst(removedPrefix.utf8.count)
+    guard let end = parts.lastIndex(of: UInt8(ascii: "-")) else { return nil }
+    return try? NamespaceName(String(decoding: Array(parts[..<end]), as: UTF8.self))
+  }
+
+  /// The beginnings of the names of folders that are being created or deleted. The name of a namespace has no dot.
+  private static let newPrefix = ".new-"
   private static let removedPrefix = ".removed-"
 
   /// The folder with the folders of namespaces.

@@ -43,7 +43,8 @@ struct NamespaceOpening: NamespaceSource {
     configuration.logger = logger
     // A command may remove the namespace now.
     configuration.createsFolder = isEmulator
-    let (store, rules) = try await Self.beside { [configuration, isEmulator] in
+    let (store, rules) = try await Self.beside { [configuration, folders, isEmulator] in
+      if isEmulator, !folders.exists(name) { try folders.create(name) }
       // The rules come first: with invalid rules nothing is opened.
       let rules = try RulesKeeper(folder: folder, initial: isEmulator ? .open : .locked)
       return (try SQLiteStore(folder: folder, configuration: configuration), rules)

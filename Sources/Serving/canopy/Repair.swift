@@ -71,6 +71,7 @@ struct Repair: AsyncParsableCommand {
   private func removeDamage(in folder: String) async throws -> [String] {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
+    configuration.createsFolder = false
     let store = try SQLiteStore(folder: folder, configuration: configuration)
     let result: Result<Losses, any Error>
     do { result = .success(try await store.acceptLosses()) } catch { result = .failure(error) }

@@ -274,8 +274,17 @@ struct Serve: AsyncParsableCommand {
     } else {
       keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
       token = try AdministratorToken.loadOrCreate(in: folder)
+      let folders = NamespaceFolders(folder)
+      for name in (try? folders.lostNames()) ?? [] {
+        logger.error(
+          "a namespace has lost its database, and no backup can be made",
+          metadata: [
+            "namespace": "\(name)",
+            "error": "\(StoreError.withoutDatabase(folders.path(of: name)).sentence)",
+          ])
+      }
       namespaces = NamespaceOpening(
-        folders: NamespaceFolders(folder), store: settings.store, engine: settings.engine,
+        folders: folders, store: settings.store, engine: settings.engine,
         isEmulator: emulator, metrics: metrics, logger: logger)
     }
     return Operations(

@@ -13,7 +13,9 @@ extension Backups {
         settings.folder, isServed: true,
         pace: BackupPace(
           now: Composition.uptime, pause: { Thread.sleep(forTimeInterval: $0 / .seconds(1)) })),
-      settings.backups, now: Composition.uptime, logger: settings.logger)
+      settings.backups, now: Composition.uptime,
+      wasRemoved: { [folder = settings.folder] in NamespaceFolders(folder).wasRemoved($0) },
+      logger: settings.logger)
     do throws(BackupError) { try removeRests() } catch {
       settings.logger.warning(
         "the rests of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
@@ -40,7 +42,7 @@ extension BackupMaker {
     let folders = NamespaceFolders(folder)
     return BackupMaker(
       folder: folder, isServed: isServed,
-      namespaces: { try folders.names().map { ($0, folders.path(of: $0)) } },
+      namespaces: { try folders.names().map { ($0, try folders.existingPath(of: $0)) } },
       program: "canopy \(Canopy.version)", now: Composition.now, pace: pace)
   }
 }

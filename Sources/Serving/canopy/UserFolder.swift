@@ -119,13 +119,16 @@ struct UserFolder: Sendable {
     let uid = try await uidOfUser(selector)
     let engine = parts.engine
     _ = try await engine.transact { try Erasure.begin(of: uid, in: &$0) }
-    while UnfinishedWork.exists(in: engine.root) {
-      let deleted = UnfinishedWork.accountToDelete(in: engine.root)
+    var turns = UnfinishedWork.Turns()
+    while let mark = turns.next(in: engine.root) {
+      let deleted = mark.accountToDelete
       if let deleted {
         do { try await parts.accounts.deleteAccount(uid: deleted.text) } catch AccountError.notFound
         {}
       }
-      _ = try await engine.transact { try UnfinishedWork.step(in: &$0, withoutAccount: deleted) }
+      _ = try await engine.transact {
+        try UnfinishedWork.step(of: mark, in: &$0, withoutAccount: deleted)
+      }
     }
     return uid.text
   }

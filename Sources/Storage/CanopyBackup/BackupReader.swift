@@ -24,18 +24,20 @@ public struct BackupFile: Sendable {
   public func unpack(
     to folder: String?, progress: (_ done: Int, _ total: Int) -> Void = { _, _ in }
   ) throws(BackupError) -> BackupDescription {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw BackupError(FileError("open", path)) }
-    defer { close(descriptor) }
-    var status = stat()
-    guard fstat(descriptor, &status) == 0 else { throw BackupError(FileError("examine", path)) }
-    guard status.st_mode & S_IFMT == S_IFREG else {
-      throw .damaged("\(path) is not a regular file: name the file of a backup")
-    }
-    var reader = BackupReader(path: path, descriptor: descriptor, size: Int(status.st_size))
+    var reader = try BackupReader(path)
+    defer { close(reader.descriptor) }
     return try withoutActuallyEscaping(progress) { progress throws(BackupError) in
       try reader.read(to: folder, progress)
     }
+  }
+
+  /// Reads the description alone, and compares nothing with its checksum. O(number of files).
+  ///
+  /// - Throws: `BackupError.damaged` if there is no description; `BackupError.unwritable` if the file cannot be read.
+  func description() throws(BackupError) -> BackupDescription {
+    var reader = try BackupReader(path)
+    defer { close(reader.descriptor) }
+    return try reader.findDescription()
   }
 }
 
@@ -53,10 +55,41 @@ private struct BackupReader {
   private var names: Set<[UInt8]> = []
   private var description: [UInt8]?
 
-  init(path: String, descriptor: Int32, size: Int) {
-    self.path = path
-    self.descriptor = descriptor
-    self.size = size
+  /// Opens a file. Close the descriptor afterwards.
+  init(_ path: String) throws(BackupError) {
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw BackupError(FileError("open", path)) }
+    do throws(BackupError) {
+      var status = stat()
+      guard fstat(descriptor, &status) == 0 else { throw BackupError(FileError("examine", path)) }
+      guard status.st_mode & S_IFMT == S_IFREG else {
+        throw .damaged("\(path) is not a regular file: name the file of a backup")
+      }
+      self.path = path
+      self.descriptor = descriptor
+      size = Int(status.st_size)
+    } catch {
+      close(descriptor)
+      throw error
+    }
+  }
+
+  /// Finds the description behind the other files, whose contents it does not read.
+  mutating func findDescription() throws(BackupError) -> BackupDescription {
+    while true {
+      let place = offset
+      guard let header = TarHeader(try bytes(TarHeader.blockBytes)) else {
+        throw .damaged(path, "the header at byte \(place) is wrong")
+      }
+      guard !header.name.utf8.elementsEqual(BackupLayout.description.utf8) else {
+        return try BackupDescription(json: text(header), of: path)
+      }
+      guard header.size <= size - offset else { throw tooShort }
+      offset += header.size + header.padding
+      guard lseek(descriptor, off_t(offset), SEEK_SET) >= 0 else {
+        throw BackupError(FileError("read", path))
+      }
+    }
   }
 
   mutating func read(

@@ -1,5 +1,6 @@
 internal import CanopySQLite
 internal import CanopySystem
+public import CanopyWire
 internal import Foundation
 public import Logging
 internal import Synchronization
@@ -54,19 +55,22 @@ public final class Backups: Sendable {
   private let maker: BackupMaker
   private let logger: Logger
   private let now: @Sendable () -> Duration
+  private let wasRemoved: @Sendable (NamespaceName) -> Bool
   private let state = Mutex(State())
 
   /// Creates the keeper of a server's backups.
   ///
   /// - Parameters:
   ///   - now: the time since some fixed moment, for durations.
+  ///   - wasRemoved: whether the administrator has removed a namespace, so that no backup of it need be kept.
   public init(
     _ maker: BackupMaker, _ settings: Settings, now: @escaping @Sendable () -> Duration,
-    logger: Logger
+    wasRemoved: @escaping @Sendable (NamespaceName) -> Bool = { _ in false }, logger: Logger
   ) {
     self.maker = maker
     self.settings = settings
     self.now = now
+    self.wasRemoved = wasRemoved
     self.logger = logger
   }
 
@@ -192,7 +196,7 @@ public final class Backups: Sendable {
     let backup = StoredBackup(
       kind: kind, time: made.description.time, sequence: made.description.databases[0].sequence,
       bytes: made.bytes)
-    removeOld(after: backup)
+    removeOld(after: backup, made.description)
     return backup
   }
 
@@ -207,15 +211,47 @@ public final class Backups: Sendable {
   }
 
   /// Removes the oldest backups of the same kind, and never the new one: its time may be earlier if the clock was set back.
-  private func removeOld(after new: StoredBackup) {
+  ///
+  /// One that has a namespace which the new backup lacks stays, unless the administrator has removed the namespace. It may
+  /// be the last copy of a namespace whose folder is lost.
+  private func removeOld(after new: StoredBackup, _ description: BackupDescription) {
     guard let stored = try? stored() else { return }
     let others = stored.filter { $0.kind == new.kind && !$0.name.utf8.elementsEqual(new.name.utf8) }
     for old in others.dropLast(max(0, settings.kept - 1)) {
+      do throws(BackupError) {
+        if let name = try namespace(of: old, missingIn: description) {
+          logger.warning(
+            "an old backup is kept, because it has a namespace that the new one lacks",
+            metadata: ["file": "\(old.name)", "namespace": "\(name)"])
+          continue
+        }
+      } catch {
+        logger.warning(
+          "an old backup cannot be removed",
+          metadata: ["file": "\(old.name)", "error": "\(error.sentence)"])
+        continue
+      }
       guard unlink(folder + "/" + old.name) != 0, errno != ENOENT else { continue }
       logger.warning(
         "an old backup cannot be removed",
         metadata: ["file": "\(old.name)", "error": "\(FileError("remove", old.name).reason)"])
     }
+  }
+
+  /// Returns a namespace of a backup that another one lacks and that the administrator has not removed; nil if the other one
+  /// has all of them. A damaged file counts as a backup without namespaces.
+  private func namespace(
+    of old: StoredBackup, missingIn new: BackupDescription
+  ) throws(BackupError) -> NamespaceName? {
+    let databases: [BackupDescription.Database]
+    do throws(BackupError) {
+      databases = try BackupFile(folder + "/" + old.name).description().databases
+    } catch {
+      guard case .damaged = error else { throw error }
+      return nil
+    }
+    return databases.compactMap { try? NamespaceName($0.name) }
+      .first { new.database(of: $0) == nil && !wasRemoved($0) }
   }
 
   /// Makes the backups of the schedule until the task is cancelled. Returns at once without a schedule.

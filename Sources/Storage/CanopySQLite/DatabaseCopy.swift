@@ -88,6 +88,9 @@ extension SQLiteStore {
     _ afterStep: (DatabaseCopy.Progress) throws -> Void
   ) throws {
     try Opening.checkFiles(in: folder)
+    guard access(folder + "/canopy.sqlite", F_OK) == 0 else {
+      throw StoreError.withoutDatabase(folder)
+    }
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.copy"
     // A connection that cannot write does not remove the log, either, when it is closed last.

@@ -2,6 +2,31 @@ internal import CanopySystem
 internal import Foundation
 
 extension SQLiteStore {
+  /// Creates a data folder without data.
+  ///
+  /// The folder gets its name when all its files are on the disk. So a crash leaves the whole folder, or no folder of the
+  /// name; the rest under the other name can be deleted at any time.
+  ///
+  /// - Parameter new: an unused path in the same parent folder, under which the folder is filled.
+  /// - Throws: `StoreError`, also if a folder of the name has files. Then it is unchanged.
+  public static func create(folder: String, through new: String) throws {
+    do {
+      try SQLiteStore(folder: new).close()
+      // While it is locked, no other command deletes it as a rest.
+      let lock = try FolderLock(folder: new)
+      defer { lock.release() }
+      guard rename(new, folder) == 0 else { throw FileError("create", folder) }
+      try AtomicFile.synchronizeFolder(of: folder)
+      try AtomicFile.synchronizeFolder(
+        of: URL(fileURLWithPath: folder).deletingLastPathComponent().path)
+    } catch {
+      try? FileManager.default.removeItem(atPath: new)
+      guard let error = error as? FileError else { throw error }
+      throw StoreError.inaccessible(
+        "\(folder) cannot be created: \(error.reason); check the folder above it, and try again")
+    }
+  }
+
   /// Deletes a data folder that no process uses, with everything in it.
   ///
   /// The folder gets another name first, which is one step for the file system. So a crash leaves the whole folder
@@ -29,8 +54,8 @@ extension SQLiteStore {
     try delete(removed)
   }
 
-  /// Deletes the rest of a folder that `remove` has moved, unless another process is deleting it now. That process has the
-  /// lock of the folder until it is done.
+  /// Deletes the rest of a folder that `remove` has moved or `create` has begun, unless another process is at work in it
+  /// now. That process has the lock of the folder until it is done.
   ///
   /// - Throws: `StoreError.inaccessible`.
   public static func deleteRest(_ removed: String) throws(StoreError) {

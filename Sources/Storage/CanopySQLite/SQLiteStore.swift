@@ -130,9 +130,11 @@ public final class SQLiteStore: Sendable {
     try Opening.checkWritable(folder)
     lock = try FolderLock(folder: folder)
     // The folder cannot be removed while it is locked.
-    guard configuration.createsFolder || access(folder + "/canopy.sqlite", F_OK) == 0 else {
-      throw StoreError.inaccessible("\(folder) has no database; it may have been removed")
-    }
+    guard
+      configuration.createsFolder || access(folder + "/canopy.sqlite", F_OK) == 0
+        || access(folder + "/canopy.tail", F_OK) == 0
+        || LogScan.exists(database: folder + "/canopy.sqlite")
+    else { throw StoreError.withoutDatabase(folder) }
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
     foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)

@@ -58,6 +58,7 @@ public struct Scrub: Sendable {
     self.rowsMax = max(1, rowsMax)
     self.bytesMax = max(1, bytesMax)
     try Opening.checkFiles(in: folder)
+    guard access(path, F_OK) == 0 else { throw .withoutDatabase(folder) }
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.scrub"
     // A connection that cannot write does not remove the log, either, when it is closed last.

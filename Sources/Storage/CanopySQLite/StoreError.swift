@@ -57,6 +57,13 @@ public enum StoreError: Error, Equatable, Sendable {
         + "which completes the folder, or name another folder")
   }
 
+  /// Returns the error for a folder that has been used and has lost its database.
+  public static func withoutDatabase(_ folder: String) -> StoreError {
+    .damaged(
+      "\(folder)/canopy.sqlite is missing or empty, but the folder has been used: restore the file from a backup, or, "
+        + "if you do not need the data of this namespace, delete it with canopy namespace remove")
+  }
+
   /// Returns the error for a file or a folder that the system does not open.
   static func unopenable(_ path: String, _ code: Int32) -> StoreError {
     .inaccessible(

@@ -1,8 +1,9 @@
 import CanopyEngine
-import CanopySocial
 import CanopyTesting
 import CanopyTree
 import Testing
+
+@testable import CanopySocial
 
 /// The removal of everything that a user has added, with steps of few entries.
 @Suite(.timeLimit(.minutes(20))) struct ErasureTests {
@@ -12,6 +13,12 @@ import Testing
   /// Begins the removal of everything of ada, as if the account were deleted.
   private func begin(_ blog: Blog) async throws {
     try await blog.make { try Erasure.begin(of: "ada", in: &$0) }
+  }
+
+  /// Returns the user whose account is to be deleted before the next step.
+  private func accountToDelete(_ blog: Blog) -> Key? {
+    var turns = UnfinishedWork.Turns()
+    return turns.next(in: blog.root)?.accountToDelete
   }
 
   /// Runs one step, and checks that it changes no more than it may.
@@ -69,7 +76,7 @@ import Testing
       if count > 0 { try await blog.star("ada", starred) }
       let posts = blog.at("posts").childCount
       try await begin(blog)
-      #expect(UnfinishedWork.accountToDelete(in: blog.root) == "ada")
+      #expect(accountToDelete(blog) == "ada")
       try await finish(blog)
       expectErased(blog)
       #expect(blog.at("posts").childCount == posts - count)
@@ -200,27 +207,104 @@ import Testing
         try await blog.make { _ in
           Decision(try Write([.init(Path.root.child("erasures").child("ada"), value)]), ())
         }
-        #expect(UnfinishedWork.accountToDelete(in: blog.root) == nil)
+        #expect(accountToDelete(blog) == nil)
         try await step(blog)
         #expect(blog.root == before, "\(mark)")
       }
     }
   }
 
-  @Test func `the removal of several users goes on one after the other`() async throws {
+  /// Runs the step of the next turn. Returns its user.
+  private func step(_ blog: Blog, _ turns: inout UnfinishedWork.Turns) async throws -> Key {
+    let next = turns.next(in: blog.root)
+    let mark = try #require(next)
+    try await blog.make {
+      try UnfinishedWork.step(
+        of: mark, in: &$0, entriesMax: Self.entriesMax, scannedMax: Self.scannedMax,
+        withoutAccount: mark.accountToDelete)
+    }
+    return try #require(mark.erasedUser)
+  }
+
+  @Test(arguments: 1...6)
+  func `each deleted user gets a step within as many steps as there are users`(
+    _ count: Int
+  ) async throws {
     try await Blog.with { blog in
-      for uid: Key in ["ada", "bob"] {
-        _ = try await blog.post(uid)
-        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
+      let uids = try (0..<count).map { try Key("u\($0)") }
+      for _ in 0..<20 { _ = try await blog.post("bob") }
+      for uid in uids { try await blog.make { try Erasure.begin(of: uid, in: &$0) } }
+      var turns = UnfinishedWork.Turns()
+      // The stages of posts and comments, and then seven searches in 20 posts for each user.
+      for round in 0..<9 {
+        var served: [Key] = []
+        for _ in uids { served.append(try await step(blog, &turns)) }
+        #expect(Set(served) == Set(uids), "round \(round): \(served)")
       }
-      #expect(UnfinishedWork.erasedUser(in: blog.root) == "ada")
-      for uid: Key in ["ada", "bob"] {
-        while UnfinishedWork.erasedUser(in: blog.root) == uid {
-          try await blog.make { try UnfinishedWork.step(in: &$0, withoutAccount: uid) }
-        }
+      let end = turns.next(in: blog.root)
+      #expect(end == nil && !UnfinishedWork.exists(in: blog.root))
+    }
+  }
+
+  @Test func `posts and comments of all deleted users go before any search for stars`() async throws
+  {
+    try await Blog.with { blog in
+      let others = try await blog.post("bob")
+      for _ in 0..<20 { _ = try await blog.post("bob") }
+      // The search for the stars of the first users has begun when the last one is deleted.
+      let early = try (0..<3).map { try Key("a\($0)") }
+      for uid in early { try await blog.make { try Erasure.begin(of: uid, in: &$0) } }
+      var turns = UnfinishedWork.Turns()
+      for _ in 0..<(3 * early.count) { _ = try await step(blog, &turns) }
+      for _ in 0..<6 {
+        _ = try await blog.post("eve")
+        _ = try await blog.comment("eve", on: others)
       }
-      #expect(!UnfinishedWork.exists(in: blog.root) && blog.at("posts").isAbsent)
-      #expect(blog.at("users").childCount == 1)
+      try await blog.make { try Erasure.begin(of: "eve", in: &$0) }
+      let before = early.map { blog.at("erasures/\($0)") }
+      #expect(before.allSatisfy { $0.child("stage") == "stars" })
+      while !blog.at("user-posts/eve").isAbsent || !blog.at("user-comments/eve").isAbsent {
+        #expect(try await step(blog, &turns) == "eve")
+      }
+      #expect(early.map { blog.at("erasures/\($0)") } == before)
+      #expect(blog.at("posts").childCount == 21 && blog.at("post-comments").isAbsent)
+      while UnfinishedWork.exists(in: blog.root) { _ = try await step(blog, &turns) }
+      #expect(blog.at("users/eve").isAbsent)
+    }
+  }
+
+  @Test(arguments: [0, 1]) func `the search among many marks goes on with the next step`(
+    _ further: Int
+  ) async throws {
+    try await Blog.with { blog in
+      let count = UnfinishedWork.Turns.examinedMax + further
+      let stars = Node(children: [("stage", "stars")] as [(Key, Node)])
+      let marks = try (0..<count - 1).map { (try Key("a\(10_000 + $0)"), stars) }
+      let last: (Key, Node) = ("z", Node(children: [("stage", "posts")] as [(Key, Node)]))
+      try await blog.make { _ in
+        let value = Node(children: marks + [last])
+        return Decision(try Write([.init(Path.root.child("erasures"), value)]), ())
+      }
+      var turns = UnfinishedWork.Turns()
+      var found: [Key?] = []
+      for _ in 0...further { found.append(turns.next(in: blog.root)?.erasedUser) }
+      #expect(found == (further == 0 ? ["z"] : ["a10000", "z"]))
+    }
+  }
+
+  @Test func `a mark that is gone or has changed before its step is left alone`() async throws {
+    try await Blog.with { blog in
+      try await begin(blog)
+      var turns = UnfinishedWork.Turns()
+      let next = turns.next(in: blog.root)
+      let mark = try #require(next)
+      try await finish(blog)
+      let before = blog.root
+      let step = try await blog.engine.transact { proposal in
+        let decision = try UnfinishedWork.step(of: mark, in: &proposal, withoutAccount: "ada")
+        return Decision(nil, decision.write == nil)
+      }
+      #expect(step.result && blog.root == before)
     }
   }
 }

@@ -147,6 +147,141 @@ import Testing
     #expect(try entries() == ["b", "zoo"])
   }
 
+  @Test
+  func `the rest of an interrupted creation is no namespace, and the next command deletes it`()
+    async throws
+  {
+    try await createFolder()
+    try await create("zoo")
+    let folders = data + "/namespaces"
+    // A crash directly before the step that gives the folder its name.
+    try FileManager.default.moveItem(atPath: folders + "/zoo", toPath: folders + "/.new-zoo-1f")
+    #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\n")
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await create("zoo")
+    #expect(try entries() == ["zoo"])
+    // An empty folder is no namespace, either.
+    try FileManager.default.createDirectory(
+      atPath: folders + "/b", withIntermediateDirectories: false)
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await create("b")
+    #expect(
+      try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\nzoo\n")
+  }
+
+  /// Removes the database of a namespace and all other files but some.
+  private func loseDatabase(of name: String, keeping kept: [String]) throws {
+    let path = "\(data)/namespaces/\(name)/"
+    for file in try FileManager.default.contentsOfDirectory(atPath: path)
+    where !kept.contains(file) { try FileManager.default.removeItem(atPath: path + file) }
+  }
+
+  @Test(arguments: [
+    ["canopy.tail", "lock", "rules.json"], ["canopy.tail"], ["lock"], ["rules.json"],
+  ])
+  func `a namespace without its database is reported, and no backup is made until it is removed`(
+    _ kept: [String]
+  ) async throws {
+    try await createFolder()
+    try await create("shop")
+    try await create("zoo")
+    let shop = data + "/namespaces/shop"
+    try Data("{\"rules\":{}}".utf8).write(to: URL(fileURLWithPath: shop + "/rules.json"))
+    try loseDatabase(of: "shop", keeping: kept)
+    let listed = try await Command.run(["namespace", "list", "--data", data])
+    #expect(listed.text == "default\nshop\nzoo\n")
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.contains("namespace zoo: ok: "))
+    #expect(verified.text.contains("namespace shop: \(shop)/canopy.sqlite is missing"))
+    let backup = folder.path + "/backup.tar"
+    for command in [
+      ["verify", "--namespace", "shop"], ["export", "--namespace", "shop"],
+      ["import", "--namespace", "shop"], ["namespace", "create", "shop"], ["backup", backup],
+    ] {
+      let ending = try await Command.run(command + ["--data", data], input: "1")
+      #expect(ending.isSentence && ending.errors.contains("shop"), "\(command): \(ending.errors)")
+    }
+    #expect(!FileManager.default.fileExists(atPath: backup))
+    #expect(!FileManager.default.fileExists(atPath: shop + "/canopy.sqlite"))
+    let new = folder.path + "/new"
+    let repaired = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(repaired.status == 0 && repaired.text.contains("namespace shop: lost as a whole"))
+
+    let server = try await ServerProcess(data: data)
+    #expect(server.log.contains("a namespace has lost its database"))
+    let client = try await administrator(of: server, in: "zoo")
+    #expect(try await client.code("USE shop") == "UNAVAILABLE")
+    #expect(try await client.code("BACKUP") == "UNAVAILABLE")
+    #expect(try await remove("shop", "--yes").status == 0)
+    try await client.value("BACKUP")
+    #expect(try await client.code("USE shop") == "NOT_FOUND")
+    #expect(try await server.terminate() == 0)
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
+  @Test func `no backup is made while an open namespace has lost its database`() async throws {
+    try await createFolder()
+    try await create("shop")
+    let server = try await ServerProcess(data: data)
+    let client = try await administrator(of: server, in: "shop")
+    try await client.value("SET /x 1")
+    let database = data + "/namespaces/shop/canopy.sqlite"
+    try FileManager.default.moveItem(atPath: database, toPath: folder.path + "/moved")
+    #expect(try await client.code("BACKUP") == "UNAVAILABLE")
+    try FileManager.default.moveItem(atPath: folder.path + "/moved", toPath: database)
+    try await client.value("BACKUP")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a link to a disk that is not mounted is a namespace without its database`()
+    async throws
+  {
+    try await createFolder()
+    try await create("zoo")
+    let path = data + "/namespaces/zoo"
+    try FileManager.default.removeItem(atPath: path)
+    try FileManager.default.createSymbolicLink(
+      atPath: path, withDestinationPath: folder.path + "/elsewhere")
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.contains("namespace zoo: "))
+  }
+
+  /// The ways in which the folder of a namespace can disappear.
+  enum Disappearance: CaseIterable {
+    case command, interruptedCommand, loss, lossAfterNewCreation
+  }
+
+  @Test(arguments: Disappearance.allCases)
+  func `an old backup stays if the new one lacks a namespace that no command has removed`(
+    _ disappearance: Disappearance
+  ) async throws {
+    try await createFolder()
+    try await create("shop")
+    let server = try await ServerProcess(data: data, ["--backups-kept", "1"])
+    let client = try await administrator(of: server, in: "default")
+    try await client.value("BACKUP")
+    let path = data + "/namespaces/shop"
+    switch disappearance {
+    case .command: #expect(try await remove("shop", "--yes").status == 0)
+    case .interruptedCommand:
+      try FileManager.default.moveItem(
+        atPath: path, toPath: data + "/namespaces/.removed-shop-1f")
+      try await create("other")
+    case .loss: try FileManager.default.removeItem(atPath: path)
+    case .lossAfterNewCreation:
+      #expect(try await remove("shop", "--yes").status == 0)
+      try await create("shop")
+      try FileManager.default.removeItem(atPath: path)
+    }
+    // A backup of the same commit and second has the same name.
+    try await client.value("SET /x 1")
+    try await client.value("BACKUP")
+    let isLost = [.loss, .lossAfterNewCreation].contains(disappearance)
+    #expect(try await client.value("BACKUPS")["backups"]?.elements?.count == (isLost ? 2 : 1))
+    #expect(server.log.contains("an old backup is kept") == isLost)
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `a namespace that a server has open is not removed, and one that it has not is`()
     async throws
   {

@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopySQLite
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Foundation
 import Logging
 import Testing
@@ -79,6 +80,47 @@ import Testing
       #expect(try backups.stored() == [second])
       #expect(backups.counts.lastFailure == nil)
       _ = store
+    }
+  }
+
+  @Test func `a backup with a namespace that the new one lacks stays, unless that was removed`()
+    async throws
+  {
+    try await withServer { _ in
+      let shop = try NamespaceName("shop")
+      let (hasShop, wasRemoved) = (Shared(true), Shared(false))
+      let maker = BackupMaker(
+        folder: server.folder.path, isServed: true,
+        namespaces: { [folder = server.shopFolder] in hasShop.value ? [(shop, folder)] : [] },
+        program: "canopy test", now: { [clock = server.clock] in clock.now }, pace: .unlimited)
+      var settings = Backups.Settings()
+      settings.kept = 1
+      let backups = Backups(
+        maker, settings, now: { .zero }, wasRemoved: { $0 == shop && wasRemoved.value },
+        logger: log.logger)
+      func make() async throws -> StoredBackup {
+        server.clock.advance(1_000)
+        return try await backups.make(.scheduled)
+      }
+      let first = try await make()
+      hasShop.change { $0 = false }
+      let second = try await make()
+      #expect(try backups.stored() == [first, second])
+      #expect(log.lines.contains { $0.contains("an old backup is kept") && $0.contains("shop") })
+      // Another backup without the namespace is not needed.
+      let third = try await make()
+      #expect(try backups.stored() == [first, third])
+      wasRemoved.change { $0 = true }
+      let fourth = try await make()
+      #expect(try backups.stored() == [fourth])
+      // A damaged file is not worth keeping.
+      wasRemoved.change { $0 = false }
+      hasShop.change { $0 = true }
+      let whole = try await make()
+      try Data("no backup".utf8).write(to: URL(filePath: backups.folder + "/" + whole.name))
+      hasShop.change { $0 = false }
+      let last = try await make()
+      #expect(try backups.stored() == [last])
     }
   }
 

@@ -41,6 +41,18 @@ import Testing
     }
   }
 
+  @Test func `a lost database is damage, and a removed folder is not`() async throws {
+    try FileManager.default.removeItem(atPath: server.shopFolder + "/canopy.sqlite")
+    let scrubber = try scrubber()
+    try await scrubber.pass(clock: EagerClock())
+    #expect(scrubber.counts.lastProblems == 1)
+    #expect(
+      log.lines.contains { $0.contains("the scrub has found damage") && $0.contains("missing") })
+    try FileManager.default.removeItem(atPath: server.shopFolder)
+    try await scrubber.pass(clock: EagerClock())
+    #expect(scrubber.counts.lastProblems == 0)
+  }
+
   @Test func `damage is logged with its namespace, and counted`() async throws {
     let queue = try DatabaseQueue(path: server.shopFolder + "/canopy.sqlite")
     try await queue.write { try $0.execute(sql: "UPDATE commits SET time = 5") }
