@@ -152,7 +152,7 @@ import Testing
           let file = RulesFile(altered)
           guard file.isIntact, (try? RuleSet(utf8: file.body)) != nil else { continue }
           // Only the last line is altered, which is a comment then.
-          #expect(index > text.utf8.count, "bit \(bit) of byte \(index)")
+          #expect(index >= text.utf8.count, "bit \(bit) of byte \(index)")
           #expect(file.body.starts(with: text.utf8))
         }
       }
