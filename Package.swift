@@ -146,7 +146,9 @@ let package = Package(
       path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
     .target(
       name: "CanopyBackup",
-      dependencies: ["CanopySystem", "CanopyWire", "CanopySQLite", crypto, logging],
+      dependencies: [
+        "CanopySystem", "CanopyEngine", "CanopyWire", "CanopySQLite", crypto, logging,
+      ],
       path: "Sources/Storage/CanopyBackup", swiftSettings: settings),
     // Empty without the trait PostgreSQL.
     .target(

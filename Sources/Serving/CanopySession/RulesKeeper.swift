@@ -7,8 +7,8 @@ internal import Foundation
 public import Logging
 internal import Synchronization
 
-/// The rules in force, and the file that keeps them: `rules.json` in the data folder. Without the file
-/// the built-in rules are in force.
+/// The rules in force, and the file that keeps them: `rules.json` in the data folder. If there was never such a file, the
+/// built-in rules are in force. The record of the rules says whether there was one.
 ///
 /// Rules are replaced as a whole, between two commits. The old rules authorize the commits before and their listeners,
 /// the new rules the commits after. Reading the rules in force takes one lock and one reference.
@@ -18,6 +18,8 @@ public final class RulesKeeper: Sendable {
     let rules: RuleSet
     /// The text as it was written.
     let text: String
+    /// Whether the text comes from the file, or is in it.
+    let isFromFile: Bool
     /// Whether the text is that of the initial rules, from a file or not.
     let isBuiltIn: Bool
     /// Whether they are the built-in rules of the blog, from whose data other data is derived.
@@ -25,12 +27,18 @@ public final class RulesKeeper: Sendable {
     /// The last commit before them.
     let sequence: Int64
 
-    /// A hash of the text, by which the rules are recognised after a restart.
-    var digest: String { Node(text).hash }
+    /// The record by which the rules are recognised after a restart.
+    var record: RulesRecord {
+      RulesRecord(
+        isFromFile ? .file : .initial, checksum: RulesFile.checksum(of: text), sequence: sequence)
+    }
 
-    init(rules: RuleSet, text: String, initial: InitialRules, sequence: Int64) {
+    init(
+      rules: RuleSet, text: String, isFromFile: Bool, initial: InitialRules, sequence: Int64
+    ) {
       self.rules = rules
       self.text = text
+      self.isFromFile = isFromFile
       isBuiltIn = text.hasSameBytes(as: initial.text)
       isAboutBlog = isBuiltIn && initial == .blog
       self.sequence = sequence
@@ -38,7 +46,7 @@ public final class RulesKeeper: Sendable {
   }
 
   /// The name of the file in the data folder.
-  public static let fileName = "rules.json"
+  public static let fileName = RulesFile.name
 
   /// Bytes from which on a file is not read: `RuleSet` allows fewer.
   private static let fileBytesMax = 8 * 1024 * 1024
@@ -58,7 +66,7 @@ public final class RulesKeeper: Sendable {
   ///   - folder: the data folder, which need not exist yet; nil to keep nothing.
   ///   - initial: the rules that are in force without a file.
   /// - Throws: `RulesError` with the places of errors in the file; `RulesFileError` if the
-  ///   file cannot be read.
+  ///   file cannot be read, or its text is not that of its checksum.
   public init(folder: String?, initial: InitialRules = .blog) throws {
     self.folder = folder
     self.initial = initial
@@ -66,14 +74,19 @@ public final class RulesKeeper: Sendable {
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
       state = Mutex(
         Version(
-          rules: try initial.load(), text: initial.text, initial: initial, sequence: .max))
+          rules: try initial.load(), text: initial.text, isFromFile: false, initial: initial,
+          sequence: .max))
       return
     }
-    let rules = try RuleSet(utf8: bytes, file: Self.path(in: folder))
+    let file = RulesFile(bytes)
+    guard file.isIntact else {
+      throw RulesFileError(sentence: RulesFile.damage(of: Self.path(in: folder)))
+    }
+    let rules = try RuleSet(utf8: file.body, file: Self.path(in: folder))
     state = Mutex(
       Version(
-        rules: rules, text: String(decoding: bytes, as: UTF8.self), initial: initial,
-        sequence: .max))
+        rules: rules, text: String(decoding: file.body, as: UTF8.self), isFromFile: true,
+        initial: initial, sequence: .max))
   }
 
   /// The indexes that the rules in force declare.
@@ -89,22 +102,76 @@ public final class RulesKeeper: Sendable {
   /// before anything is written.
   ///
   /// If the record is of the same rules, it says since when. Otherwise they
-  /// came into force while no server ran: by another file, or by a program with other built-in rules.
+  /// came into force while no server ran: by another file, or by a program with other built-in rules. Logs a warning in the
+  /// first case.
   ///
   /// - Parameters:
   ///   - sequence: the sequence number of the last commit.
   ///   - store: keeps the record beside the commits, so that a backup has both.
-  /// - Throws: the store's error.
-  public func begin(at sequence: Int64, recordingIn store: any RulesRecordStore) async throws {
-    let digest = current.digest
+  ///   - acceptsLoss: whether to go on if the file is lost. Then rules that allow nothing are stored and put in force.
+  /// - Throws: `RulesFileError` if the file is lost, or cannot be written; the store's error.
+  public func begin(
+    at sequence: Int64, recordingIn store: any RulesRecordStore, acceptsLoss: Bool = false,
+    logger: Logger
+  ) async throws {
     let record = try await store.rulesRecord()
-    if let record, record.digest == digest, record.sequence <= sequence {
-      begin(at: record.sequence)
+    if isLost(after: record) {
+      guard acceptsLoss else {
+        throw RulesFileError(sentence: RulesFile.loss(of: Self.path(in: folder ?? "")))
+      }
+      try await lock(logger)
     } else {
-      try await store.setRulesRecord(RulesRecord(digest: digest, sequence: sequence))
-      begin(at: sequence)
+      warn(of: record, logger)
     }
+    let found = current.record
+    let isKnown = record.map { $0.checksum == found.checksum && $0.sequence <= sequence } ?? false
+    begin(at: isKnown ? record?.sequence ?? sequence : sequence)
+    let new = current.record
+    if record != new { try await store.setRulesRecord(new) }
     recordStore.withLock { $0 = store }
+  }
+
+  /// Whether there is no file, although a record says that the rules of a file were in force.
+  ///
+  /// A record of an older version does not say where the rules came from. If it is of other rules than the initial ones,
+  /// they may be those of another version, except in a namespace: no version had others there.
+  public func isLost(after record: RulesRecord?) -> Bool {
+    guard let record, folder != nil, !current.isFromFile else { return false }
+    switch record.origin {
+    case .initial: return false
+    case .file: return true
+    case nil:
+      if initial == .blog { return false }
+      return ![InitialRules.locked, .open].contains {
+        RulesFile.checksum(of: $0.text).hasSameBytes(as: record.checksum)
+      }
+    }
+  }
+
+  /// Logs a warning if the rules are not those of the record, and no newer version of the program explains it.
+  private func warn(of record: RulesRecord?, _ logger: Logger) {
+    let current = current
+    guard let record, folder != nil, !record.checksum.isEmpty,
+      !record.checksum.hasSameBytes(as: current.record.checksum)
+    else { return }
+    if current.isFromFile {
+      logger.warning("the rules are not those of the last run: rules.json is another")
+    } else if record.origin == nil, initial == .blog {
+      logger.warning(
+        "there is no rules.json, and the last run had other rules than these built-in ones: its file may be lost"
+      )
+    }
+  }
+
+  /// Stores rules that allow nothing, and puts them in force.
+  private func lock(_ logger: Logger) async throws {
+    let text = InitialRules.locked.text
+    try await keepFile(text)
+    let rules = try InitialRules.locked.load()
+    state.withLock {
+      $0 = Version(rules: rules, text: text, isFromFile: true, initial: initial, sequence: .max)
+    }
+    logger.critical("rules.json is lost, so nothing is allowed until the administrator sets rules")
   }
 
   /// Puts the rules of a shared journal in force, and from now on the rules of each commit that replaces them. So the
@@ -144,8 +211,8 @@ public final class RulesKeeper: Sendable {
         "the rules of the journal cannot be read, so this node allows nothing; start the same version on all nodes",
         metadata: ["error": "\(error)", "seq": "\(sequence)"])
       version = try? Version(
-        rules: InitialRules.locked.load(), text: InitialRules.locked.text, initial: initial,
-        sequence: sequence)
+        rules: InitialRules.locked.load(), text: InitialRules.locked.text, isFromFile: false,
+        initial: initial, sequence: sequence)
     }
     guard let version else { return }
     state.withLock { $0 = version }
@@ -158,8 +225,8 @@ public final class RulesKeeper: Sendable {
   private func version(_ text: String?, at sequence: Int64) throws -> Version {
     let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
     return Version(
-      rules: try rules ?? initial.load(), text: text ?? initial.text, initial: initial,
-      sequence: sequence)
+      rules: try rules ?? initial.load(), text: text ?? initial.text, isFromFile: false,
+      initial: initial, sequence: sequence)
   }
 
   /// Notes since when the rules have been in force, unless that is known.
@@ -167,7 +234,8 @@ public final class RulesKeeper: Sendable {
     state.withLock { version in
       guard version.sequence == .max else { return }
       version = Version(
-        rules: version.rules, text: version.text, initial: initial, sequence: sequence)
+        rules: version.rules, text: version.text, isFromFile: version.isFromFile,
+        initial: initial, sequence: sequence)
     }
   }
 
@@ -208,25 +276,35 @@ public final class RulesKeeper: Sendable {
     }
     let store = recordStore.withLock { $0 }
     let old = current
-    // Removed first, so that no crash and no error leaves a record of rules that were not in force all the time.
-    try await store?.setRulesRecord(nil)
-    if let folder {
-      do {
-        try await Self.onDiskThread { Result { try Self.keep(text, in: folder) } }.get()
-      } catch {
-        // The file may have its new contents although the disk has failed. The next start must find the rules in force.
-        let text = old.isBuiltIn ? nil : old.text
-        await Self.onDiskThread { try? Self.keep(text, in: folder) }
-        // Without a record, clients that resume after a restart get everything again.
-        try? await store?.setRulesRecord(
-          RulesRecord(digest: old.digest, sequence: old.sequence))
-        throw error
+    // The record is of a file only while there is one, so that no crash looks like a loss. It has no checksum, so that no
+    // crash and no error leaves a record of rules that were not in force all the time.
+    let hasFileThroughout = old.isFromFile && text != nil
+    try await store?.setRulesRecord(
+      RulesRecord(hasFileThroughout ? .file : .initial, sequence: old.sequence))
+    do {
+      try await keepFile(text)
+      if text != nil, !hasFileThroughout {
+        try await store?.setRulesRecord(RulesRecord(.file, sequence: old.sequence))
       }
+    } catch {
+      // The file may have its new contents although the disk has failed. The next start must find the rules in force.
+      if old.isFromFile { try? await keepFile(old.text) }
+      do {
+        try await store?.setRulesRecord(old.record)
+        if !old.isFromFile { try await keepFile(nil) }
+      } catch {}  // If the record may be of a file, the file stays.
+      throw error
     }
     let sequence = await putInForce(newRules, text, engine)
-    try? await store?.setRulesRecord(
-      RulesRecord(digest: current.digest, sequence: sequence))
+    // Without a checksum in the record, clients that resume after a restart get everything again.
+    try? await store?.setRulesRecord(current.record)
     return sequence
+  }
+
+  /// Writes the file, or removes it for nil.
+  private func keepFile(_ text: String?) async throws {
+    guard let folder else { return }
+    try await Self.onDiskThread { Result { try Self.keep(text, in: folder) } }.get()
   }
 
   /// Runs `body` on a thread that may wait for the disk.
@@ -245,8 +323,8 @@ public final class RulesKeeper: Sendable {
         let sequence = engine.snapshot.sequence
         self.state.withLock {
           $0 = Version(
-            rules: rules, text: text ?? self.initial.text, initial: self.initial,
-            sequence: sequence)
+            rules: rules, text: text ?? self.initial.text, isFromFile: text != nil,
+            initial: self.initial, sequence: sequence)
         }
       } completion: {
         continuation.resume(returning: self.current.sequence)
@@ -255,10 +333,12 @@ public final class RulesKeeper: Sendable {
   }
 }
 
-/// The file with the rules cannot be read or written.
+/// The file with the rules cannot be read or written, or it is damaged or lost.
 public struct RulesFileError: Error, Equatable, Sendable {
   /// One sentence.
   public let sentence: String
+
+  fileprivate init(sentence: String) { self.sentence = sentence }
 
   fileprivate init(_ path: String, _ what: String) {
     let reason = String(cString: strerror(errno))
@@ -303,7 +383,7 @@ extension RulesKeeper {
     let path = path(in: folder)
     do throws(FileError) {
       if let text {
-        try AtomicFile.replace(path, with: Array(text.utf8))
+        try AtomicFile.replace(path, with: RulesFile.bytes(of: text))
       } else {
         try AtomicFile.remove(path)
       }

@@ -151,7 +151,8 @@ enum Moving {
       let contents: NamespaceCopy.Contents
       do {
         let sequence = try await source.tree().sequence
-        let rules = try rules(in: folder, name, at: sequence)
+        let rules = try rules(
+          in: folder, name, at: sequence, after: try await source.rulesRecord())
         contents = try await copying.run(to: store, rules: rules)
         for file in secretFiles {
           guard let secret = FileManager.default.contents(atPath: folder + "/" + file) else {
@@ -191,7 +192,7 @@ enum Moving {
         try filled.close()
         let rules = try await source.load(keeping: IndexPlan()).rules
         if let text = rules?.text {
-          try write(Array(text.utf8), to: folder + "/" + RulesKeeper.fileName)
+          try write(RulesFile.bytes(of: text), to: folder + "/" + RulesKeeper.fileName)
         }
         for file in secretFiles {
           guard let secret = try await source.secret(file) else { continue }
@@ -199,6 +200,9 @@ enum Moving {
           try write(secret + end, to: folder + "/" + file)
         }
         let copy = try SQLiteStore(folder: folder)
+        if rules?.text != nil {
+          try await copy.setRulesRecord(RulesRecord(.file, sequence: 0))
+        }
         try await copying.check(copy, contents, rules: rules)
         try copy.close()
         Output.progress("", isDone: true)
@@ -212,12 +216,14 @@ enum Moving {
 
     /// Returns the rules of a folder; nil for the initial rules.
     private static func rules(
-      in folder: String, _ name: NamespaceName, at sequence: Int64
+      in folder: String, _ name: NamespaceName, at sequence: Int64, after record: RulesRecord?
     ) throws -> JournaledRules? {
-      _ = try RulesKeeper(folder: folder, initial: name == .default ? .blog : .locked)
+      let keeper = try RulesKeeper(folder: folder, initial: name == .default ? .blog : .locked)
       let path = folder + "/" + RulesKeeper.fileName
+      if keeper.isLost(after: record) { throw Failure(RulesFile.loss(of: path)) }
       guard let bytes = FileManager.default.contents(atPath: path) else { return nil }
-      return JournaledRules(text: String(decoding: bytes, as: UTF8.self), sequence: sequence)
+      return JournaledRules(
+        text: String(decoding: RulesFile(Array(bytes)).body, as: UTF8.self), sequence: sequence)
     }
 
     private static func write(_ bytes: [UInt8], to path: String) throws {

@@ -57,7 +57,9 @@ struct NamespaceOpening: NamespaceSource {
         journal: MeasuredJournal(store, in: metrics), configuration: configuration,
         now: Composition.now, clock: Composition.clock,
         random: Composition.random, logger: logger)
-      try await rules.begin(at: engine.snapshot.sequence, recordingIn: store)
+      try await rules.begin(
+        at: engine.snapshot.sequence, recordingIn: store, acceptsLoss: self.store.acceptsLoss,
+        logger: logger)
       logger.info("a namespace is open", metadata: ["seq": "\(engine.snapshot.sequence)"])
       return NamespaceParts(engine: engine, disconnectStore: store, rules: rules) {
         try await Self.beside { try store.close() }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
 import CanopyBackup
+import CanopyEngine
 import CanopyIdentity
 import CanopyRules
 import CanopySession
@@ -15,7 +16,7 @@ struct Repair: AsyncParsableCommand {
       Restore a backup if there is one: it has everything up to its time. The command copies the folder, removes the \
       damaged rows from the copy, and keeps the others and the commits up to the first one that is damaged or missing. \
       It prints one line for each loss, and the times of the newest commit that is kept and of the newest one that was \
-      stored. Rules that cannot be read become rules that allow nothing. Secrets that cannot be read are left out; the \
+      stored. Rules that cannot be read, and lost ones, become rules that allow nothing. Secrets that cannot be read are left out; the \
       next start makes new ones, and all logins end. The old folder stays as it is. Stop its server first.
       """)
 
@@ -58,7 +59,11 @@ struct Repair: AsyncParsableCommand {
       try FileManager.default.createDirectory(
         atPath: copy, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
       try SQLiteStore.copyFiles(of: source, to: copy)
-      let lines = try await removeDamage(in: copy) + repairRules(from: source, to: copy)
+      let (lost, record) = try await removeDamage(in: copy)
+      let lines =
+        try lost
+        + repairRules(
+          from: source, to: copy, initial: name == .default ? .blog : .locked, after: record)
       return lines.map { "namespace \(name): \($0)" }
     } catch let error as StoreError {
       guard name != .default else { throw error }
@@ -68,37 +73,48 @@ struct Repair: AsyncParsableCommand {
     }
   }
 
-  private func removeDamage(in folder: String) async throws -> [String] {
+  /// Removes the damaged rows of a database. Returns the lines of the report, and the record of the rules.
+  private func removeDamage(in folder: String) async throws -> ([String], RulesRecord?) {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
     configuration.createsFolder = false
     let store = try SQLiteStore(folder: folder, configuration: configuration)
-    let result: Result<Losses, any Error>
-    do { result = .success(try await store.acceptLosses()) } catch { result = .failure(error) }
+    let result: Result<(Losses, RulesRecord?), any Error>
+    do { result = .success((try await store.acceptLosses(), try await store.rulesRecord())) } catch
+    {
+      result = .failure(error)
+    }
     try store.close()
-    let losses = try result.get()
-    if losses.notes.isEmpty { return ["all commits are kept"] }
+    let (losses, record) = try result.get()
+    if losses.notes.isEmpty { return (["all commits are kept"], record) }
     func text(_ time: Int64?) -> String {
       time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }
         ?? "an unknown time"
     }
-    return losses.notes.map { "lost: \($0)" } + [
+    let times =
       "the newest commit that is kept is of \(text(losses.keptTime)), the newest that was stored of \(text(losses.storedTime))"
-    ]
+    return (losses.notes.map { "lost: \($0)" } + [times], record)
   }
 
   /// Copies the rules of a namespace. Returns the lines of the report.
-  private func repairRules(from source: String, to copy: String) throws -> [String] {
+  private func repairRules(
+    from source: String, to copy: String, initial: InitialRules, after record: RulesRecord?
+  ) throws -> [String] {
     let (path, new) = (source + "/" + RulesKeeper.fileName, copy + "/" + RulesKeeper.fileName)
-    guard FileManager.default.fileExists(atPath: path) else { return [] }
+    let problem: String
     do {
-      _ = try RulesKeeper(folder: source, initial: .locked)
-      try FileManager.default.copyItem(atPath: path, toPath: new)
-      return []
+      if try RulesKeeper(folder: source, initial: initial).isLost(after: record) {
+        problem = "whose file is missing"
+      } else {
+        guard FileManager.default.fileExists(atPath: path) else { return [] }
+        try FileManager.default.copyItem(atPath: path, toPath: new)
+        return []
+      }
     } catch let error where error is RulesError || error is RulesFileError {
-      try Data(InitialRules.locked.text.utf8).write(to: URL(fileURLWithPath: new))
-      return ["lost: the rules, which cannot be read; the new ones allow nothing"]
+      problem = "which cannot be read"
     }
+    try Data(RulesFile.bytes(of: InitialRules.locked.text)).write(to: URL(fileURLWithPath: new))
+    return ["lost: the rules, \(problem); the new ones allow nothing"]
   }
 
   /// Copies the token of the administrator and the keys of identity tokens. Returns the lines of the report.

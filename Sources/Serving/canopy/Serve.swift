@@ -249,7 +249,9 @@ struct Serve: AsyncParsableCommand {
     if parts.engine.isShared {
       try rules.begin(following: parts.engine, logger: settings.logger)
     } else {
-      try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
+      try await rules.begin(
+        at: parts.engine.snapshot.sequence, recordingIn: parts.store,
+        acceptsLoss: settings.store.acceptsLoss, logger: settings.logger)
     }
     return parts
   }

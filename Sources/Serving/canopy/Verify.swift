@@ -144,7 +144,7 @@ struct FolderCheck {
     if damage.isEmpty {
       let (root, sequence) = try await store.tree()
       if let problem = root.brokenInvariant() { damage.append(problem) }
-      let (rules, hasBuiltInRules) = try rulesProblems(in: folder)
+      let (rules, hasBuiltInRules) = try await rulesProblems(in: folder, of: name, store)
       damage += rules
       if name == .default {
         damage += await secretFileProblems(in: folder)
@@ -167,11 +167,19 @@ struct FolderCheck {
 
   /// Returns the problems of rules that prevent a server from opening a namespace, and whether the rules are the built-in
   /// ones of the blog.
-  private func rulesProblems(in folder: String) throws -> ([String], hasBuiltInRules: Bool) {
+  private func rulesProblems(
+    in folder: String, of name: NamespaceName, _ store: SQLiteStore
+  ) async throws -> ([String], hasBuiltInRules: Bool) {
     do {
-      return ([], try RulesKeeper(folder: folder).isAboutBlog)
+      let rules = try RulesKeeper(folder: folder, initial: name == .default ? .blog : .locked)
+      guard try await !rules.isLost(after: store.rulesRecord()) else {
+        return ([RulesFile.loss(of: folder + "/" + RulesFile.name)], false)
+      }
+      return ([], rules.isAboutBlog)
     } catch let error as RulesError {
       return (error.problems.map(\.description), false)
+    } catch let error as RulesFileError {
+      return ([error.sentence], false)
     }
   }
 

@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopySQLite
 public import CanopyWire
 internal import CanopySystem
@@ -158,6 +159,9 @@ public struct BackupMaker: Sendable {
     let path = folder + "/" + BackupLayout.rules
     for _ in 0..<Self.triesMax {
       let rules = try Self.contents(path)
+      if let rules, !RulesFile(rules).isIntact {
+        throw StoreError.damaged(RulesFile.damage(of: path))
+      }
       var rulesWithin: Result<[UInt8]?, any Error>?
       // The last step of a copy ignores errors of the closure, so the first one is kept.
       var failure: (any Error)?
@@ -178,7 +182,12 @@ public struct BackupMaker: Sendable {
           try report()
         }, whileChecking: report)
       if let failure { throw failure }
-      if try rulesWithin?.get() == rules { return (database, rules) }
+      if try rulesWithin?.get() == rules {
+        if rules == nil, database.rules?.origin == .file {
+          throw StoreError.damaged(RulesFile.loss(of: path))
+        }
+        return (database, rules)
+      }
       try FileManager.default.removeItem(atPath: copy)
     }
     throw BackupError.busy("the rules of \(namespace) change all the time; try again later")

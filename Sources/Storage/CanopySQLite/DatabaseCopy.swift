@@ -1,3 +1,4 @@
+public import CanopyEngine
 internal import CanopyRows
 internal import Foundation
 internal import GRDB
@@ -17,6 +18,8 @@ public struct DatabaseCopy: Equatable, Sendable {
   public let sequence: Int64
   /// The time of that commit in milliseconds since 1970; nil if the journal has no commit.
   public let time: Int64?
+  /// The record of the rules in force; nil if there is none.
+  public let rules: RulesRecord?
 }
 
 extension SQLiteStore {
@@ -168,7 +171,7 @@ extension SQLiteStore {
         let last = try CommitRow.last(db).sequence
         let time = try Int64.fetchOne(
           db, sql: "SELECT time FROM commits WHERE sequence = ?", arguments: [last])
-        return DatabaseCopy(sequence: last, time: time)
+        return DatabaseCopy(sequence: last, time: time, rules: try Self.rulesRecord(db))
       }
     }
     try store.close()

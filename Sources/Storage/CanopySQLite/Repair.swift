@@ -167,6 +167,10 @@ private struct Repair {
     try db.execute(
       sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
     let count = db.changesCount
+    if table == .rulesRecord, try Int.fetchOne(db, sql: "SELECT 1 FROM rules_record") == nil {
+      // It is not known whether there was a file of rules. If it is missing, nothing must be open.
+      try SQLiteStore.setRulesRecord(RulesRecord(.file, sequence: 0), db)
+    }
     try db.execute(sql: "REINDEX \(table.rawValue)")
     try table.writeSum(db)
     return [

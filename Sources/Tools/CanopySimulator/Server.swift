@@ -57,7 +57,7 @@ final class Server: @unchecked Sendable {
     let engine = try await Engine(
       journal: journal, configuration: configuration, now: now, clock: clock,
       random: { Scheduler.shared.word() }, logger: logger)
-    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal)
+    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal, logger: logger)
     var settings = AccountSettings()
     settings.hashParameters = .cheapest
     let environment = AccountEnvironment(

@@ -77,6 +77,11 @@ public final class FaultyJournal<Base: Journal>: Journal {
     plans.withLock { $0.records += fail }
   }
 
+  /// Forgets the plans for changes of the rules record.
+  public func forgetPlannedRecords() {
+    plans.withLock { $0.records = [] }
+  }
+
   /// Plans that the next append waits.
   ///
   /// - Returns: the gate at which it waits.

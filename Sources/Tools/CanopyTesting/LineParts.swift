@@ -79,7 +79,7 @@ public final class LineParts: Sendable {
       store: accountStore, hasher: hasher, settings: settings, environment: environment)
     self.accounts = accounts
     administratorToken = try Self.token.get()
-    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal)
+    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal, logger: log.logger)
     let codes = IssuedCodes()
     self.codes = codes
     var keys: IdentityKeys?

@@ -90,7 +90,9 @@ public final class MemoryNamespaces: NamespaceSource {
     guard let journal, !isBroken else { throw PlannedFailure() }
     let rules = try RulesKeeper(folder: nil, initial: initial)
     let engine = try await Engine.forTests(journal, clock: clock)
-    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal)
+    try await rules.begin(
+      at: engine.snapshot.sequence, recordingIn: journal,
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
     return NamespaceParts(engine: engine, disconnectStore: journal, rules: rules) { [weak self] in
       self?.state.withLock { $0.closed.append(name) }
     }

@@ -81,7 +81,8 @@ struct AfterLoss {
   /// Checks the rules in force and the backups.
   private mutating func checkFiles(in folder: TemporaryFolder) {
     let file = FileManager.default.contents(atPath: folder.file(RulesKeeper.fileName))
-    let rules = file.map { String(decoding: $0, as: UTF8.self) } ?? BuiltInRules.text
+    let rules =
+      file.map { String(decoding: RulesFile(Array($0)).body, as: UTF8.self) } ?? BuiltInRules.text
     if !ledger.rules.isEmpty, !ledger.rules.contains(rules) {
       findings.lost.append("the rules: \(rules.prefix(80))")
     }

@@ -101,7 +101,7 @@ final class DiskServer: Sendable {
       store: store, hasher: PasswordHasher(function: LineHash(), concurrentMax: 2),
       settings: accountSettings,
       environment: AccountEnvironment(now: { clock.now }, random: { random($0) }))
-    try await rules.begin(at: engine.snapshot.sequence, recordingIn: store)
+    try await rules.begin(at: engine.snapshot.sequence, recordingIn: store, logger: log.logger)
     let token = try AdministratorToken.loadOrCreate(in: store.folder)
     let operations = Operations(
       engine: engine, accounts: accounts, administratorToken: token,

@@ -1,3 +1,4 @@
+import CanopyEngine
 import CanopyRules
 import CanopySQLite
 import CanopySession
@@ -31,8 +32,9 @@ import Testing
       disk.heal()
       try await server.stop()
       let file = FileManager.default.contents(atPath: folder.file(RulesKeeper.fileName))
-      let kept = String(decoding: file ?? Data(), as: UTF8.self)
-      #expect(kept == expected, "\(disk.firstFault)")
+      let contents = RulesFile(Array(file ?? Data()))
+      let kept = String(decoding: contents.body, as: UTF8.self)
+      #expect(contents.isIntact && kept == expected, "\(disk.firstFault)")
       if expected == first { failed.insert(disk.firstFault) }
     }
     // Five calls are for the temporary file: remove an old one, create, write, synchronize and rename it. The other two

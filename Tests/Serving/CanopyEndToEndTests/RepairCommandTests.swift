@@ -94,6 +94,34 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `lost and altered rules open nothing`() async throws {
+    try await fill()
+    let server = try await ServerProcess(data: data)
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    try await admin.value("RULES {\"rules\":{\".read\":false}}")
+    #expect(try await server.terminate() == 0)
+    let file = data + "/rules.json"
+    let text = try String(contentsOfFile: file, encoding: .utf8)
+    for (contents, word) in [
+      (text.replacing("false", with: "true"), "which cannot be read"),
+      (nil, "whose file is missing"),
+    ] {
+      try? FileManager.default.removeItem(atPath: file)
+      try contents.map { try Data($0.utf8).write(to: URL(filePath: file)) }
+      let ending = try await Command.run(["repair", "--data", data, "--to", new])
+      #expect(ending.status == 0, "\(ending.errors)")
+      #expect(
+        ending.text.contains("lost: the rules, \(word); the new ones allow nothing"),
+        "\(ending.text)")
+      #expect(try await Command.run(["verify", "--data", new]).status == 0)
+      let server = try await ServerProcess(data: new)
+      #expect(try await server.connect().code("GET /posts") == "PERMISSION_DENIED")
+      #expect(try await server.terminate() == 0)
+      try FileManager.default.removeItem(atPath: new)
+    }
+  }
+
   @Test func `a folder in use and a new folder with files are refused`() async throws {
     let server = try await ServerProcess(data: data)
     let used = try await Command.run(["repair", "--data", data, "--to", new])

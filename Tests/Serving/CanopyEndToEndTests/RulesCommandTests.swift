@@ -151,7 +151,8 @@ import Testing
     try write(text, to: rules)
     let set = try await run("set", rules)
     #expect(set.status == 0 && set.output.isEmpty, "\(set.errors)")
-    #expect(try String(contentsOfFile: data + "/rules.json", encoding: .utf8) == text)
+    let stored = try String(contentsOfFile: data + "/rules.json", encoding: .utf8)
+    #expect(stored.hasPrefix(text + "\n// checksum of the rules above"), "\(stored)")
     #expect(try await run("get").text == text + "\n")
     try await client.value("SET /a 1")
 
@@ -199,6 +200,90 @@ import Testing
     #expect(try await again.request("GET /posts") == "+null")
     #expect(!FileManager.default.fileExists(atPath: data + "/rules.json"))
     #expect(try await next.terminate() == 0)
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
+  @Test func `a lost file of rules opens nothing`() async throws {
+    let data = folder.path + "/data"
+    let file = data + "/rules.json"
+    let backup = folder.path + "/backup.tar"
+    func administrator(_ server: ServerProcess) async throws -> LineSocketClient {
+      let client = try await server.connect()
+      try await client.value(try ServerProcess.authentication(data: data))
+      return client
+    }
+    let server = try await ServerProcess(data: data)
+    var admin = try await administrator(server)
+    try await admin.value("RULES {\"rules\":{\".write\":true}}")
+    try await admin.value("SET /n/x \"hidden\"")
+    try FileManager.default.removeItem(atPath: file)
+    #expect(try await admin.request("BACKUP").contains("rules.json is missing"))
+    #expect(try await server.terminate() == 0)
+
+    let sentence = "\(file) is missing, and its rules were in force"
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.hasPrefix(sentence), "\(verified.text)")
+    for arguments in [
+      ["backup", "--data", data, backup], ["serve", "--data", data, "--port", "0"],
+    ] {
+      let ending = try await Command.run(arguments)
+      #expect(ending.status == 1 && ending.errors.contains(sentence), "\(ending.errors)")
+    }
+    #expect(!FileManager.default.fileExists(atPath: file))
+    #expect(!FileManager.default.fileExists(atPath: backup))
+
+    // Only once, and after it there is a file again.
+    for options in [["--accept-loss"], []] {
+      let next = try await ServerProcess(data: data, options)
+      #expect(next.log.contains("rules.json is lost") == !options.isEmpty)
+      let client = try await next.connect()
+      #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
+      #expect(try await client.code("SET /a 1") == "PERMISSION_DENIED")
+      #expect(try await next.terminate() == 0)
+    }
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    let last = try await ServerProcess(data: data)
+    admin = try await administrator(last)
+    try await admin.value("RULES built-in")
+    #expect(try await last.connect().request("GET /posts").hasPrefix("+"))
+    #expect(try await last.terminate() == 0)
+    #expect(!FileManager.default.fileExists(atPath: file))
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
+  @Test func `a file of rules with another checksum is refused, and one without a checksum is not`()
+    async throws
+  {
+    let data = folder.path + "/data"
+    let file = data + "/rules.json"
+    let server = try await ServerProcess(data: data)
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    try await admin.value("RULES \"{\\\"rules\\\":{\\\".read\\\":\\\"now < 1000\\\"}}\"")
+    let whole = try String(contentsOfFile: file, encoding: .utf8)
+    // One bit makes one of the other.
+    try write(whole.replacing("now < 1000", with: "now > 1000"), to: file)
+    #expect(try await admin.request("BACKUP").contains("rules.json is damaged, or was edited"))
+    #expect(try await server.terminate() == 0)
+    for arguments in [
+      ["backup", "--data", data, folder.path + "/backup.tar"],
+      ["serve", "--data", data, "--port", "0"], ["verify", "--data", data],
+    ] {
+      let ending = try await Command.run(arguments)
+      #expect(
+        ending.status == 1
+          && (ending.errors + ending.text).contains("\(file) is damaged, or was edited"),
+        "\(arguments): \(ending.errors)")
+    }
+    // As the sentence says.
+    let lines = whole.replacing("now < 1000", with: "now > 1000").split(separator: "\n")
+    try write(lines.dropLast().joined(separator: "\n"), to: file)
+    for isFirst in [true, false] {
+      let next = try await ServerProcess(data: data)
+      #expect(try await next.connect().request("GET /n") == "+null")
+      #expect(next.log.contains("the rules are not those of the last run") == isFirst)
+      #expect(try await next.terminate() == 0)
+    }
     #expect(try await Command.run(["verify", "--data", data]).status == 0)
   }
 

@@ -90,8 +90,8 @@ struct ModuleTests {
     Rule(
       "Storage", "CanopyBackup",
       [
-        "CanopySQLite", "CanopySystem", "CanopyWire", "Crypto", "Foundation", "Logging",
-        "Synchronization",
+        "CanopyEngine", "CanopySQLite", "CanopySystem", "CanopyWire", "Crypto", "Foundation",
+        "Logging", "Synchronization",
       ]),
     // The only module that knows libpq. It does not know the meaning of the tree.
     Rule(

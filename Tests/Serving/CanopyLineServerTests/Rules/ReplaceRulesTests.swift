@@ -202,7 +202,7 @@ import Testing
         }
         try await group.waitForAll()
       }
-      let kept = try String(contentsOfFile: folder.path + "/rules.json", encoding: .utf8)
+      let kept = try RulesKeeper(folder: folder.path).current.text
       #expect(texts.contains(kept))
       #expect(server.parts.rules.current.text == kept)
     }
