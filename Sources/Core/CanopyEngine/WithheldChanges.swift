@@ -11,13 +11,16 @@ internal import CanopyTree
 ///     let merged = withheld?.change(to: snapshot)
 ///
 /// It keeps only values that the listener shows: a commit that replaces one of them concerns the listener, so the bytes
-/// that `append` returns cover the memory. Values that the commits write are in the tree, and take no memory here.
+/// that `append` returns cover the memory, with the pages and packed branches around these values. Values that the commits
+/// write are in the tree, and take no memory here.
 public struct WithheldChanges: Sendable {
   private let listening: Listening
   /// The value at the location that the client knows: only the selected children if the query has bounds.
   private let shown: Node
   /// The locations that the commits wrote; nil if there were too many.
   private var written: Set<Location>? = []
+  /// The memory of the shown value that the tree does not share any more.
+  private var replaced = ReplacedMemory()
   private var time: Int64
   /// The last commit.
   private var sequence: Int64
@@ -51,7 +54,7 @@ public struct WithheldChanges: Sendable {
   /// Adds a commit.
   ///
   /// - Returns: the bytes by which the memory may have grown: those of the values that the listener shows and that no
-  ///   earlier commit replaced.
+  ///   earlier commit replaced, and of what a write copies around them.
   /// - Complexity: O(locations), of which there is a bounded number, and O(children) of the replaced values up to the
   ///   bytes that may be held.
   public mutating func append(_ change: CommittedChange) -> Int {
@@ -69,22 +72,22 @@ public struct WithheldChanges: Sendable {
     }
     // Everything that is shown may be replaced from now on.
     written = nil
+    replaced = ReplacedMemory()
     return bytes + shown.heldBytes(atMost: WithheldChanges.heldBytesMax)
   }
 
-  /// Returns the memory of the part of the shown value that a write at a location replaces.
-  private func bytesShown(at location: Location) -> Int {
-    let below = location.path.relative(to: listening.path) ?? .root
-    let replaced = shown.at(below)
-    // A priority has a bounded length.
-    guard !location.isPriority, !replaced.isAbsent else { return 0 }
-    return replaced.heldBytes(atMost: WithheldChanges.heldBytesMax)
+  /// Returns the memory that only the shown value has after a write at a location.
+  private mutating func bytesShown(at location: Location) -> Int {
+    replaced.count(
+      location.path.relative(to: listening.path) ?? .root, isPriority: location.isPriority,
+      in: shown,
+      isList: !listening.query.isUnbounded, atMost: WithheldChanges.heldBytesMax)
   }
 
   /// The bytes up to which a replaced value is measured. A larger one counts with these.
   private static let heldBytesMax = 64 * 1024 * 1024
 
-  /// An estimate of the memory for a location, and for the branches above it that are kept besides the replaced value.
+  /// An estimate of the memory for a location.
   private static func bytes(of location: Location) -> Int {
     location.path.keys.reduce(128) { $0 + $1.utf8Count + 64 }
   }

@@ -73,6 +73,13 @@ extension SortedTree.Page {
     }
   }
 
+  /// The bytes of a full leaf page. O(1)
+  var fullPageBytes: Int {
+    NodeMemory.allocated(
+      NodeMemory.objectBytes + MemoryLayout<LeafHeader>.stride
+        + SortedTree.leafMax * MemoryLayout<Element>.stride)
+  }
+
   fileprivate var memoryBytes: Int {
     switch self {
     case .leaf: ownMemory

@@ -23,7 +23,68 @@ extension Node {
   }
 }
 
+extension Node {
+  /// The bytes that the allocator has given for the parts of the node that another version does not share, as
+  /// `measuredBytes`. The branches of both have the same children, or more in this version.
+  func measuredBytes(besides other: Node) -> Int {
+    if isIdentical(to: other) { return 0 }
+    switch storage {
+    case .absent, .bool, .integer, .double: return 0
+    case .string(let text): return measured(text)
+    case .packed(let packed): return measured(packed)
+    case .branch(let children): return children.measuredBytes(besides: other)
+    case .indexed(let branch):
+      var bytes = measured(branch) + branch.children.measuredBytes(besides: other)
+      for (index, otherIndex) in zip(branch.indexes, other.indexes) {
+        bytes += index.positions.pageBytes(besides: otherIndex.positions)
+        if let keys = index.keys, let otherKeys = otherIndex.keys {
+          bytes += keys.pageBytes(besides: otherKeys)
+        }
+      }
+      return bytes
+    case .prioritized(let prioritized):
+      return measured(prioritized) + prioritized.node.measuredBytes(besides: other.withoutPriority)
+    }
+  }
+}
+
+extension SortedTree<Child> {
+  fileprivate func measuredBytes(besides other: Node) -> Int {
+    var bytes = other.children.map { pageBytes(besides: $0) } ?? measuredBytes { _ in 0 }
+    forEach {
+      bytes += $0.node.measuredBytes(besides: other.child($0.key))
+      return true
+    }
+    return bytes
+  }
+}
+
 extension SortedTree {
+  /// The bytes of the pages that another version does not share.
+  fileprivate func pageBytes(besides other: SortedTree) -> Int {
+    var shared: Set<ObjectIdentifier> = []
+    SortedTree.forEachPage(other.root) { page, _ in
+      shared.insert(page.identity)
+      return true
+    }
+    var bytes = 0
+    SortedTree.forEachPage(root) { page, object in
+      if shared.contains(page.identity) { return false }
+      bytes += measured(object)
+      return true
+    }
+    return bytes
+  }
+
+  private static func forEachPage(_ page: Page, _ body: (Page, AnyObject) -> Bool) {
+    switch page {
+    case .leaf(let leaf): _ = body(page, leaf)
+    case .inner(let inner):
+      guard body(page, inner) else { return }
+      inner.withEntries { for entry in $0 { forEachPage(entry.page, body) } }
+    }
+  }
+
   fileprivate func measuredBytes(_ element: (Element) -> Int) -> Int {
     SortedTree.measuredBytes(root, element)
   }
