@@ -9,7 +9,10 @@ extension Posts {
 
   /// The bytes of the title and the body of a post; 0 if it does not exist.
   public static func textBytes(of id: Key, in root: Node) -> Int {
-    let post = root.child(Layout.posts).child(id)
-    return (post.textByteCount(of: Layout.title) ?? 0) + (post.textByteCount(of: Layout.body) ?? 0)
+    textBytes(of: root.child(Layout.posts).child(id))
+  }
+
+  static func textBytes(of post: Node) -> Int {
+    (post.textByteCount(of: Layout.title) ?? 0) + (post.textByteCount(of: Layout.body) ?? 0)
   }
 }

@@ -29,11 +29,31 @@ enum Renaming: Equatable {
     return Node(children: key + [(Renaming.stage, Node(stage))])
   }
 
-  /// Returns the number of a user's posts and comments, each of which has one or two copies of the name. O(log n).
+  /// The bytes of a post or comment that count as one entry. Who watches it receives all of it again.
+  static let entryBytes = 4096
+  /// The most comments whose texts are looked at. Each further one counts once.
+  static let measuredCommentsMax = 4096
+
+  /// Returns the number of a user's posts and comments, each of which has one or two copies of the name. An entry counts
+  /// once for each started `entryBytes` of its texts.
+  ///
+  /// - Complexity: O(posts + `measuredCommentsMax` × log n).
   static func entries(of uid: Key, in root: Node) -> Int {
-    root.child(Layout.userPosts).child(uid).childCount
-      + root.child(Layout.userComments).child(uid).childCount
+    let comments = root.child(Layout.userComments).child(uid)
+    var count = comments.childCount
+    root.child(Layout.userPosts).child(uid).forEachChild { _, post in
+      count += 1 + furtherEntries(Posts.textBytes(of: post))
+      return true
+    }
+    let texts = root.child(Layout.postComments)
+    for (comment, post) in comments.children(after: nil, limit: measuredCommentsMax) {
+      guard let id = post.stringValue.flatMap({ try? Key($0) }) else { continue }
+      count += furtherEntries(texts.child(id).child(comment).textByteCount(of: Layout.text) ?? 0)
+    }
+    return count
   }
+
+  private static func furtherEntries(_ bytes: Int) -> Int { max(0, bytes - 1) / entryBytes }
 
   /// Returns the assignments that change the name in the next entries, and the remaining work; nil if none remains.
   ///

@@ -64,10 +64,12 @@ public final class Operations: Sendable {
   public let storage: UserStorage?
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
   public let unfinishedWork: UnfinishedWorkRunner
-  /// Bounds the posts and comments that a user's renamings change: 500 at once, then 50 a second.
+  /// Bounds the posts and comments that a user's renamings change: 500 at once, then 50 a second. One with a long text
+  /// counts once for each started 4 KiB.
   ///
   /// RENAME is a short request that changes all posts and comments of its user. Without a bound one connection
-  /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
+  /// would keep the writer busy, the journal would grow by megabytes for each of its lines, and everyone who watches the
+  /// posts would receive all of their texts again.
   let renames = Mutex(
     RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
   /// Whether the log has a line about a clock that was set back.

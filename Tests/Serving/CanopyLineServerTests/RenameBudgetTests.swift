@@ -1,4 +1,3 @@
-import CanopySocial
 import CanopyTesting
 import CanopyTree
 import Testing
@@ -6,6 +5,7 @@ import Testing
 @testable import CanopyEngine
 @testable import CanopyLineServer
 @testable import CanopySession
+@testable import CanopySocial
 
 /// The budget of renamings. A refused one does not use it up.
 @Suite(.timeLimit(.minutes(20))) struct RenameBudgetTests {
@@ -35,6 +35,31 @@ import Testing
       #expect(try derive([("users/a/username", Node("ann\(number)"))]) != nil)
     }
     #expect(throws: SocialError.self) { try derive([("users/a/username", "bea")]) }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a renaming counts a post or comment once for each started 4 KiB of its text`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let text = { (count: Int) in String(repeating: "x", count: count) }
+      // With its title of one character: 4 KiB, which count once, and a byte more, which count twice.
+      let id = try await ada.client.text("id", "POST t \"\(text(4_095))\"")
+      _ = try await ada.client.text("id", "POST t \"\(text(4_096))\"")
+      // 2 KiB, and a comment that counts three times.
+      _ = try await ada.client.text("id", "POST t \"\(text(2_047))\"")
+      _ = try await ada.client.text("id", "COMMENT \(id) \"\(text(9_999))\"")
+      let uid = try Key(ada.uid)
+      #expect(Renaming.entries(of: uid, in: server.root) == 7)
+      // Each of them counts 48 times.
+      for _ in 0..<20 {
+        _ = try await ada.client.text("id", "POST t \"\(String(repeating: "中", count: 65_000))\"")
+      }
+      #expect(Renaming.entries(of: uid, in: server.root) == 967)
+      try await ada.client.value("RENAME countess")
+      try await ada.client.expect("RENAME lady", failsWith: "RATE_LIMITED")
+    }
   }
 
   @Test(arguments: Depth.allCases)
