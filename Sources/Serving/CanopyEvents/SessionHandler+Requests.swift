@@ -173,7 +173,9 @@ extension SessionHandler {
   /// Returns the root of the present tree; nil if events that led to it are to be sent before.
   private func takeRoot() -> Node? {
     if !subscribers.isEmpty {
-      guard let snapshot = hub.takeSnapshot(), !session.isBehind else { return nil }
+      guard !session.isBehind, let snapshot = hub.takeSnapshot(), !session.isBehind else {
+        return nil
+      }
       return snapshot.root
     }
     defer { hub.inbox.release() }

@@ -38,36 +38,62 @@ extension SessionHandler {
     if isWithinBound { charge() } else { endForUnreadEvents() }
   }
 
-  /// Delivers the withheld commits soon, if the channel has sent all events.
+  /// Delivers the withheld commits soon, if the channel has sent all events. Before that, requests begin, and replies are
+  /// sent that an earlier catch-up covers.
   final func catchUpLater() {
     guard output.eventBytes == 0, !withholding.isCatchingUp else { return }
     withholding.isCatchingUp = true
     // Not from within a write of the channel.
     services.loop.assumeIsolated().execute { [self] in
-      guard session.isBehind else { return endCatchUp() }
-      let numbers = subscribers.filter { $0.value.isBehind }.keys.sorted(by: >)
-      var rest = numbers[...]
+      if let context, session.isBehind { advance(context) }
+      guard session.isBehind else { return endCatchUp(nil) }
+      if withholding.left.isEmpty { session.beginCatchUp() }
+      withholding.readyWaiters += withholding.waiters
+      withholding.waiters = []
+      var rest: [Int64]?
+      var reached: Snapshot?
       let hub = hub
       hub.catchUp { [self] snapshot in
         // The subscriptions may have moved to another hub, which has later events of them.
         guard hub === self.hub,
-          session.hasRoomForWithheld(unsentEventBytes: output.eventBytes)
+          session.hasRoomForWithheld(
+            unsentEventBytes: output.eventBytes, isAwaited: !withholding.readyWaiters.isEmpty)
         else { return nil }
-        while let number = rest.popLast() {
+        if rest == nil { rest = subscriptionsBehind() }
+        reached = snapshot
+        while let number = rest?.popLast() {
           guard let subscription = subscribers[number], subscription.mayCatchUp(to: snapshot) else {
             continue
           }
+          withholding.left.remove(number)
           session.endWithholding(from: number)
           return subscription
         }
         return nil
       } done: { [self] in
-        endCatchUp()
+        endCatchUp(reached)
       }
     }
   }
 
-  private func endCatchUp() {
+  /// Returns the subscriptions that are behind, in the reverse of the order in which they catch up: first those for which
+  /// there was no room before.
+  private func subscriptionsBehind() -> [Int64] {
+    let behind = subscribers.filter { $0.value.isBehind }.keys.sorted(by: >)
+    withholding.left.formIntersection(behind)
+    if withholding.left.isEmpty { withholding.left = Set(behind) }
+    let left = withholding.left
+    return behind.filter { !left.contains($0) } + behind.filter(left.contains)
+  }
+
+  /// - Parameter snapshot: the version that the subscriptions have got; nil if they have got none.
+  private func endCatchUp(_ snapshot: Snapshot?) {
+    if let snapshot {
+      withholding.left = withholding.left.filter { subscribers[$0]?.isBehind == true }
+      if withholding.left.isEmpty { session.endCatchUp() }
+      // More commits may be withheld as soon as the hub goes on.
+      resumeWaiters(at: snapshot)
+    }
     withholding.isCatchingUp = false
     // Everything may have been sent meanwhile.
     if session.isBehind { return catchUpLater() }
@@ -75,11 +101,23 @@ extension SessionHandler {
     if let context { advance(context) }
   }
 
+  /// Resumes the calls that have waited for withheld events, with the version to which a catch-up has led.
+  private func resumeWaiters(at snapshot: Snapshot) {
+    guard !session.isBehind, !withholding.readyWaiters.isEmpty else { return }
+    let waiters = withholding.readyWaiters
+    withholding.readyWaiters = []
+    withholding.isResuming = true
+    defer { withholding.isResuming = false }
+    for body in waiters {
+      if session.isBehind { withholding.waiters.append(body) } else { body(snapshot) }
+    }
+  }
+
   // MARK: Waiting
 
   /// Sends the events in the inbox, if the connection has subscriptions. Returns whether it has got all events.
   final func drainEvents() -> Bool {
-    subscribers.isEmpty || (hub.drain() && !session.isBehind)
+    subscribers.isEmpty || (!session.isBehind && hub.drain() && !session.isBehind)
   }
 
   /// Calls a closure when all events are sent that the hub has now, and none is withheld, with the snapshot after them. For
@@ -93,8 +131,9 @@ extension SessionHandler {
 
   /// Resumes the calls that have waited for withheld events, if none is withheld.
   final func resumeWaiters() {
-    guard !session.isBehind, !withholding.waiters.isEmpty else { return }
-    let waiters = withholding.waiters
+    let waiters = withholding.readyWaiters + withholding.waiters
+    guard !session.isBehind, !waiters.isEmpty else { return }
+    withholding.readyWaiters = []
     withholding.waiters = []
     services.loop.assumeIsolated().execute { [self] in
       for body in waiters {

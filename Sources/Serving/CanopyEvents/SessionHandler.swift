@@ -102,8 +102,15 @@ open class SessionHandler {
   struct Withholding {
     /// The calls that wait until the subscriptions have got them.
     var waiters: [(Snapshot) -> Void] = []
+    /// Those of them that waited when the catch-up under way began. The version to which it leads is not older than they.
+    var readyWaiters: [(Snapshot) -> Void] = []
     /// Whether the hub delivers them.
     var isCatchingUp = false
+    /// The subscriptions that have not got their events since `Session.beginCatchUp`. If there is no room for all, the
+    /// next catch-up goes on with these.
+    var left: Set<Int64> = []
+    /// Whether a call is resumed with the version to which a catch-up has led.
+    var isResuming = false
     /// Whether the client has read anything since the last commit was withheld.
     var progress = ReadProgress()
   }
@@ -275,13 +282,14 @@ open class SessionHandler {
   final func read(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
-    guard session.canSend else {
+    guard session.canSend || withholding.isResuming else {
       // Further events will precede the reply, and it must not be older.
       nextReply = .delayed(request)
       return finish(slot, Session.Completion(.json(.null)))
     }
     if let reply = operations.read(request, as: session.identity, in: root) {
       nextReply = .current
+      if withholding.isResuming { session.sendNextReply() }
       finish(slot, Session.Completion(reply))
     } else {
       readLong(context, request, slot)
@@ -300,10 +308,7 @@ open class SessionHandler {
       operations.write(request, as: identity, from: client.address, turns: client.turns) {
         outcome.complete(Session.Completion($0))
       }
-    case .listen(let request):
-      do throws(WireError) { try clientProtocol?.listen(context, request, slot) } catch {
-        finish(slot, Session.Completion(error))
-      }
+    case .listen(let request): beginListening(context, request, slot)
     case .account(let request):
       if case .logOut = request { endOwnLogin() }
       let outcome = pendingOutcome(context, slot)
@@ -330,6 +335,18 @@ open class SessionHandler {
         request, as: identity, from: client.address, turns: client.turns, session.armed,
         in: heldLogin?.login
       ) { outcome.complete($0) }
+    }
+  }
+
+  private final func beginListening(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) {
+    if session.isBehind {
+      // A subscription begins with a value that is newer than the events that are withheld.
+      return waitForEvents { [self] context, _ in beginListening(context, request, slot) }
+    }
+    do throws(WireError) { try clientProtocol?.listen(context, request, slot) } catch {
+      finish(slot, Session.Completion(error))
     }
   }
 
@@ -483,7 +500,9 @@ open class SessionHandler {
         } else if case .current = state {
           // Further events would be newer than the value.
           clientProtocol?.send(context, reply, at: nil)
-        } else if clientProtocol?.mustFollowEvents(reply) == true, !drainEvents() {
+        } else if !session.isBehind, clientProtocol?.mustFollowEvents(reply) == true,
+          !drainEvents()
+        {
           // No reply overtakes the events before it.
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)

@@ -197,7 +197,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// the others unanswered.
   override func answerPing() {
     // A frame of this kind has at most 125 bytes.
-    guard session.isOpen, session.canSend, let bytes = ping.take(), bytes.readableBytes < 126
+    guard session.isOpen, session.canBegin, let bytes = ping.take(), bytes.readableBytes < 126
     else { return }
     bytes.withUnsafeReadableBytes {
       MessageFrames.append(control: 0xA, $0, to: &output.text)

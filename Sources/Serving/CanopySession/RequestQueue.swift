@@ -146,6 +146,9 @@ struct RequestQueue {
     if underWayCount == 0 { exclusiveIsUnderWay = false }
   }
 
+  /// The number of replies that wait for nothing but their turn. O(requests).
+  var readyReplies: Int { running.prefix { $0.reply != nil }.count }
+
   /// Whether the next reply begins a subscription. It is sent at once, because its events follow.
   var nextIsSubscription: Bool {
     if case .subscribed? = running.first?.reply { true } else { false }

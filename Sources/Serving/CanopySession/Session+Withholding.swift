@@ -4,8 +4,9 @@ internal import CanopyTree
 ///
 /// When the unsent events of a connection have more than a part of `Limits.queuedBytesMax`, the connection is behind. The
 /// front end then keeps no further events for it, but the versions that its subscriptions know. When the unsent events are
-/// sent, each subscription gets the difference to the present version. Meanwhile no request begins and no reply is sent:
-/// a reply never precedes the events of earlier commits.
+/// sent, each subscription gets the difference to the present version: that is a catch-up. A reply never precedes the
+/// events of earlier commits. So it waits until a catch-up has ended that began after it. Commits may go on without end,
+/// and more of them be withheld after each catch-up: replies and requests still go on between two of them.
 extension Session {
   /// The commits that are withheld.
   struct Withholding {
@@ -15,6 +16,21 @@ extension Session {
     var bytes = 0
     /// The bytes of the commits that were withheld since the client last read anything.
     var bytesSinceProgress = 0
+    /// The first replies of the queue that were ready when the catch-up under way began.
+    var readyReplies = 0
+    /// The first replies of the queue that follow no event that is withheld.
+    var coveredReplies = 0
+    /// Whether the next reply is of the version to which a catch-up has led, and must not be sent later.
+    var sendsNextReply = false
+    /// Whether a catch-up has ended since the last request began.
+    var hasCaughtUp = false
+
+    /// Notes that the first reply of the queue is sent.
+    mutating func noteReply() {
+      readyReplies = max(0, readyReplies - 1)
+      coveredReplies = max(0, coveredReplies - 1)
+      sendsNextReply = false
+    }
   }
 
   /// The unsent events from which on commits are withheld, as a part of `Limits.queuedBytesMax`: one of so many.
@@ -25,7 +41,7 @@ extension Session {
   /// The same part while the transport accepts more. Then the client may read as fast as events come.
   static let withheldPartWhenWritable = 4
 
-  /// Whether commits are withheld from a subscription, so that replies wait.
+  /// Whether commits are withheld from a subscription, so that replies wait for the end of a catch-up.
   public var isBehind: Bool { withholding.count > 0 }
 
   /// Whether the next events are to be withheld. O(1) for a client that reads; else O(subscriptions).
@@ -45,9 +61,31 @@ extension Session {
 
   /// Whether a withheld subscription may get its events, and the next one as well.
   ///
-  /// - Parameter unsentEventBytes: the bytes of events that the transport has not sent.
-  public func hasRoomForWithheld(unsentEventBytes: Int) -> Bool {
-    isOpen && unsentEventBytes <= limits.queuedBytesMax / Session.withheldPart
+  /// - Parameters:
+  ///   - unsentEventBytes: the bytes of events that the transport has not sent.
+  ///   - isAwaited: whether a read waits until all subscriptions have got their events. Then there is more room.
+  public func hasRoomForWithheld(unsentEventBytes: Int, isAwaited: Bool = false) -> Bool {
+    let part = isAwaited ? Session.withheldPartWhenWritable : Session.withheldPart
+    return isOpen && unsentEventBytes <= limits.queuedBytesMax / part
+  }
+
+  /// Notes that subscriptions are about to get the commits that were withheld, up to a version that has those of all
+  /// replies that are ready now.
+  public mutating func beginCatchUp() {
+    withholding.readyReplies = queue.readyReplies
+  }
+
+  /// Notes that all subscriptions have got the commits that were withheld when the catch-up began. More of them may be
+  /// withheld since then.
+  public mutating func endCatchUp() {
+    withholding.coveredReplies = withholding.readyReplies
+    withholding.hasCaughtUp = true
+  }
+
+  /// Has the next reply sent whatever is unsent: it is that of a read in the version to which a catch-up has led. At most
+  /// one for each catch-up.
+  public mutating func sendNextReply() {
+    withholding.sendsNextReply = true
   }
 
   /// The milliseconds for which a client may read nothing while more commits come than `Limits.queuedBytesMax`.

@@ -80,7 +80,7 @@ public struct Session: ~Copyable {
   /// Whether the session accepts requests now.
   public var wantsInput: Bool {
     takesRequests && !isPaused && queue.count < limits.outstandingRequestsMax
-      && queue.requestBytes < limits.requestBytesMax && canSend
+      && queue.requestBytes < limits.requestBytesMax && canBegin
   }
 
   /// Whether the session still accepts input. `wantsInput` says whether it does so now.
@@ -193,9 +193,12 @@ public struct Session: ~Copyable {
     self.isWritable = isWritable
   }
 
-  /// Whether a reply may be sent now.
-  public var canSend: Bool {
-    isWritable && waitsForEvents == 0 && !isBehind && ledger.unencoded == 0
+  /// Whether any reply may be sent now. While commits are withheld, only those that an earlier catch-up covers.
+  public var canSend: Bool { canBegin && !isBehind }
+
+  /// Whether a request may begin now, and whatever need not follow the events that are withheld may be sent.
+  public var canBegin: Bool {
+    isWritable && waitsForEvents == 0 && ledger.unencoded == 0
       && ledger.unsent < limits.unreadReplyBytesMax
   }
 
@@ -229,12 +232,16 @@ public struct Session: ~Copyable {
   ) -> Action? {
     if let action = actions.popFirst() { return action }
     guard isOpen else { return nil }
-    if canSend || queue.nextIsSubscription, let reply = queue.nextReply() {
+    if canBegin && (!isBehind || withholding.coveredReplies > 0) || withholding.sendsNextReply
+      || queue.nextIsSubscription, let reply = queue.nextReply()
+    {
+      withholding.noteReply()
       updateLedger()
       return .send(reply)
     }
-    if canSend, !isPaused {
+    if canBegin, !isPaused {
       if let beginning = queue.begin(runsAlone: runsAlone) {
+        withholding.hasCaughtUp = false
         updateLedger()
         switch beginning {
         case .atOnce(.refusal(let error)): return .send(.failure(error))
@@ -255,7 +262,7 @@ public struct Session: ~Copyable {
       return .setReading(wantsReading)
     }
     if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil,
-      ledger.unencoded == 0, waitsForEvents == 0, !isBehind
+      ledger.unencoded == 0, waitsForEvents == 0, !isBehind || withholding.hasCaughtUp
     {
       return close()
     }

@@ -171,6 +171,55 @@ import Testing
     try replicas[index].take(event)
   }
 
+  @Test(
+    arguments: [
+      "SET /own 1", "GET /large", "GET /own {\"orderBy\":\"$value\"}", "PING", "AUTH secret",
+      "LISTEN /own", "UNLISTEN 1", "nonsense",
+    ])
+  func `a request of a slow viewer is answered although commits go on without end`(
+    _ request: String
+  ) async throws {
+    try await withServer(.inProcess) {
+      $0.limits.queuedBytesMax = Self.bound
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let writer = try await server.connectAsAdministrator()
+      let client = try await server.connectAsAdministrator()
+      _ = try await client.begin("LISTEN /large {\"events\":\"value\"}")
+      let text = String(repeating: "x", count: 400_000)
+      try await client.pauseReading()
+      for number in 0..<3 { try await writer.value("SET /large \"\(number)-\(text)\"") }
+      let writing = Task {
+        var number = 3
+        while !Task.isCancelled {
+          try await writer.value("SET /large \"\(number)-\(text)\"")
+          number += 1
+        }
+      }
+      // The server may not read it before the client does.
+      async let isSent: Void = client.send(request + "\n")
+      try await client.resumeReading()
+      try await isSent
+      var last = 0
+      for round in 0... {
+        let line = try await client.readLine()
+        guard line.first == ">" else {
+          if request == "GET /large" { #expect(line.hasPrefix("+\"\(last)-"), "round \(round)") }
+          break
+        }
+        if round > 10 {
+          Issue.record("\(request) is not answered")
+          break
+        }
+        if let value = try Event(line).data?.string?.prefix(while: { $0 != "-" }) {
+          last = Int(value) ?? 0
+        }
+      }
+      writing.cancel()
+      _ = await writing.result
+    }
+  }
+
   @Test func `a viewer that may no longer read gets no withheld events`() async throws {
     try await withServer(.inProcess) {
       $0.limits.queuedBytesMax = Self.bound

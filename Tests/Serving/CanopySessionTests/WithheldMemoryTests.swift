@@ -85,7 +85,7 @@ struct WithheldMemoryTests {
     #expect(
       Double(charged) >= 0.9 * Double(kept), "\(shape): \(charged) of \(kept) bytes are charged")
     // Each location takes some hundred bytes besides, and a page for its next position in an index.
-    let bound = kept * (shape == .indexed ? 32 : 11) / 10 + (count / step + 1) * 400 + 100_000
+    let bound = kept * (shape == .indexed ? 36 : 11) / 10 + (count / step + 1) * 400 + 100_000
     #expect(charged <= bound, "\(shape): \(charged) bytes are charged for \(kept)")
   }
 

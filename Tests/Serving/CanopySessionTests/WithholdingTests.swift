@@ -10,7 +10,7 @@ import Testing
 struct WithholdingTests {
   private static let bound = 16_000
 
-  private static func session(subscriptions: Int) throws -> Session {
+  static func session(subscriptions: Int) throws -> Session {
     var limits = Limits()
     limits.queuedBytesMax = bound
     var session = Session(limits: limits)
@@ -62,7 +62,10 @@ struct WithholdingTests {
       }
     }
     for excess in 0...1 {
-      let hasRoom = session.hasRoomForWithheld(unsentEventBytes: Self.bound / 64 + excess)
+      var hasRoom = session.hasRoomForWithheld(unsentEventBytes: Self.bound / 64 + excess)
+      #expect(hasRoom == (excess == 0))
+      hasRoom = session.hasRoomForWithheld(
+        unsentEventBytes: Self.bound / 4 + excess, isAwaited: true)
       #expect(hasRoom == (excess == 0))
     }
   }
@@ -157,33 +160,72 @@ struct WithholdingTests {
     }
   }
 
-  @Test func `a read and the end of the connection wait while commits are withheld`() throws {
+  @Test(arguments: [false, true])
+  func `the end of the connection waits until no commit is withheld, or a catch-up has ended`(
+    _ endsCatchUp: Bool
+  ) throws {
     var session = try Self.session(subscriptions: 2)
     while session.nextAction() != nil {}
     for number in [1, 2] as [Int64] { _ = Self.withhold(from: number, grown: 1, &session) }
+    // The front end delays the read.
     session.receive(.read(.ping), bytes: 10)
     session.endInput()
-    var goesOn = Self.answersAndCloses(&session)
-    #expect(!goesOn)
+    var closes = Self.closes(&session)
+    #expect(!closes)
     try session.unsubscribe(1)
-    goesOn = Self.answersAndCloses(&session)
-    #expect(!goesOn)
-    session.endWithholding(from: 2)
-    goesOn = Self.answersAndCloses(&session)
-    #expect(goesOn)
-    #expect(session.ledger.heldEvents == 0)
+    session.beginCatchUp()
+    closes = Self.closes(&session)
+    #expect(!closes)
+    if endsCatchUp { session.endCatchUp() } else { session.endWithholding(from: 2) }
+    closes = Self.closes(&session)
+    #expect(closes)
   }
 
-  private static func answersAndCloses(_ session: inout Session) -> Bool {
-    var (reads, closes) = (false, false)
+  private static func closes(_ session: inout Session) -> Bool {
+    var closes = false
     while let action = session.nextAction() {
-      switch action {
-      case .read: reads = true
-      case .close: closes = true
-      default: break
-      }
+      if case .close = action { closes = true }
     }
-    return reads && closes
+    return closes
+  }
+
+  @Test
+  func `a reply waits for the end of a catch-up that began after it, and not for later commits`()
+    throws
+  {
+    var session = try Self.session(subscriptions: 1)
+    while session.nextAction() != nil {}
+    _ = Self.withhold(from: 1, grown: 1, &session)
+    var slots: [Session.Slot] = []
+    for number in 0..<3 {
+      session.receive(.write(.blog(.rename(username: "\(number)"))), bytes: 10)
+      if case .begin(_, let slot)? = session.nextAction() { slots.append(slot) }
+    }
+    #expect(slots.count == 3)
+    func replies() -> Int {
+      var count = 0
+      while let action = session.nextAction() { if case .send = action { count += 1 } }
+      return count
+    }
+    session.finish(slots[0], Session.Completion(.null))
+    #expect(replies() == 0)
+    session.beginCatchUp()
+    session.finish(slots[1], Session.Completion(.null))
+    session.endWithholding(from: 1)
+    // A commit comes before the end, and many events are unsent.
+    _ = Self.withhold(from: 1, grown: 1, &session)
+    session.endCatchUp()
+    session.setUnsent(bytes: 1, unencoded: 1, isWritable: true)
+    #expect(replies() == 0)
+    session.setUnsent(bytes: 0, isWritable: true)
+    #expect(replies() == 1)
+    // The second one finished later than that catch-up began, and the third finishes later than the next one begins.
+    session.beginCatchUp()
+    session.finish(slots[2], Session.Completion(.null))
+    session.endCatchUp()
+    #expect(replies() == 1)
+    session.endWithholding(from: 1)
+    #expect(replies() == 1)
   }
 
   @Test(arguments: 0..<4)
