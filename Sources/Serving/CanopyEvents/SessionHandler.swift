@@ -102,7 +102,7 @@ open class SessionHandler {
   struct Withholding {
     /// The calls that wait until the subscriptions have got them.
     var waiters: [(Snapshot) -> Void] = []
-    /// Those of them that waited when the catch-up under way began. The version to which it leads is not older than they.
+    /// The calls that waited when the catch-up under way began. The version to which it leads is not older than they.
     var readyWaiters: [(Snapshot) -> Void] = []
     /// Whether the hub delivers them.
     var isCatchingUp = false
