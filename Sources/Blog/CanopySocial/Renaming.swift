@@ -31,22 +31,23 @@ enum Renaming: Equatable {
 
   /// The bytes of a post or comment that count as one entry. Who watches it receives all of it again.
   static let entryBytes = 4096
-  /// The most comments whose texts are looked at. Each further one counts once.
-  static let measuredCommentsMax = 4096
+  /// The most posts, and the most comments, whose texts are looked at. Each further one counts once: a user who has so many
+  /// waits long for the next renaming anyway.
+  static let measuredMax = 1_000
 
   /// Returns the number of a user's posts and comments, each of which has one or two copies of the name. An entry counts
   /// once for each started `entryBytes` of its texts.
   ///
-  /// - Complexity: O(posts + `measuredCommentsMax` × log n).
+  /// - Complexity: O(`measuredMax` × log n).
   static func entries(of uid: Key, in root: Node) -> Int {
+    let posts = root.child(Layout.userPosts).child(uid)
     let comments = root.child(Layout.userComments).child(uid)
-    var count = comments.childCount
-    root.child(Layout.userPosts).child(uid).forEachChild { _, post in
-      count += 1 + furtherEntries(Posts.textBytes(of: post))
-      return true
+    var count = posts.childCount + comments.childCount
+    for (_, post) in posts.children(after: nil, limit: measuredMax) {
+      count += furtherEntries(Posts.textBytes(of: post))
     }
     let texts = root.child(Layout.postComments)
-    for (comment, post) in comments.children(after: nil, limit: measuredCommentsMax) {
+    for (comment, post) in comments.children(after: nil, limit: measuredMax) {
       guard let id = post.stringValue.flatMap({ try? Key($0) }) else { continue }
       count += furtherEntries(texts.child(id).child(comment).textByteCount(of: Layout.text) ?? 0)
     }

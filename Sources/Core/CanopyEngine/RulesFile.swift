@@ -12,7 +12,7 @@ public struct RulesFile: Sendable {
 
   /// The bytes of the text, without the line of the checksum.
   public let body: [UInt8]
-  /// Whether the checksum is that of the text, or there is none.
+  /// Whether the checksum is that of the text. A file without a checksum counts as intact.
   public let isIntact: Bool
 
   /// Reads the bytes of a file.

@@ -11,8 +11,9 @@ struct PushIDTable {
 
   /// The entries in the sequence in which they were added.
   var entries: [Entry] = []
-  /// For each entry its number, counted from 1, and in the upper half its hash, at the place that the hash says or at a
-  /// later one; 0 where there is none. At most three quarters are used.
+  /// An entry has one slot: its hash in the upper half, and its number, counted from 1, in the lower half. The hash says
+  /// the place of the slot; if that is taken, the slot is the next free one. A free slot is 0. At most three quarters of
+  /// the slots are taken.
   private var slots: [UInt64]
   private let seed: (UInt64, UInt64)
 
@@ -28,7 +29,7 @@ struct PushIDTable {
     UInt64(truncatingIfNeeded: number.hashValue)
   }
 
-  /// Returns the index of the entry of a push id. Adds one with an absent node if there is none.
+  /// Returns the index of the entry of a push id. Adds an entry with an absent node for a new push id.
   ///
   /// - Complexity: O(1) on average.
   mutating func index(_ high: UInt64, _ low: UInt64) -> Int {

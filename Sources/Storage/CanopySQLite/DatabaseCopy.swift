@@ -18,7 +18,7 @@ public struct DatabaseCopy: Equatable, Sendable {
   public let sequence: Int64
   /// The time of that commit in milliseconds since 1970; nil if the journal has no commit.
   public let time: Int64?
-  /// The record of the rules in force; nil if there is none.
+  /// The record of the rules in force; nil for a database without one.
   public let rules: RulesRecord?
 }
 

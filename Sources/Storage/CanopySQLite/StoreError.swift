@@ -61,7 +61,8 @@ public enum StoreError: Error, Equatable, Sendable {
   public static func withoutDatabase(_ folder: String) -> StoreError {
     .damaged(
       "\(folder)/canopy.sqlite is missing or empty, but the folder has been used: restore the file from a backup, or, "
-        + "if you do not need the data of this namespace, delete it with canopy namespace remove")
+        + "if it is the folder of a namespace that you do not need, delete it with canopy namespace remove"
+    )
   }
 
   /// Returns the error for a file or a folder that the system does not open.

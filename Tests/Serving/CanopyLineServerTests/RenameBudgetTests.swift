@@ -62,6 +62,20 @@ import Testing
     }
   }
 
+  @Test func `a renaming looks at the texts of a bounded number of posts`() throws {
+    let uid: Key = "ada"
+    let post = Node(children: [("body", Node(String(repeating: "x", count: 4_097)))])
+    for (count, entries) in [
+      (Renaming.measuredMax, 2 * Renaming.measuredMax),
+      (Renaming.measuredMax + 1, 2 * Renaming.measuredMax + 1),
+    ] {
+      let posts = (0..<count).map { (Key(index: Int32($0)), post) }
+      let root = Node(children: [(Layout.userPosts, Node(children: [(uid, Node(children: posts))]))]
+      )
+      #expect(Renaming.entries(of: uid, in: root) == entries)
+    }
+  }
+
   @Test(arguments: Depth.allCases)
   func `a RENAME that other rules do not allow is refused for that, however often it is sent`(
     _ depth: Depth

@@ -12,6 +12,12 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct SlowViewerTests {
   private static let bound = 2 * 1024 * 1024
 
+  /// Makes a client slow after a few values: the server holds few bytes of events, and the sockets few more.
+  private static func useSmallBuffers(_ settings: inout TestSettings) {
+    settings.limits.queuedBytesMax = bound
+    settings.receiveBytes = 16_384
+  }
+
   /// A replica of the list of recent posts.
   private static func recent() throws -> ListenReplica {
     let options = "\"orderBy\":\"$key\",\"limitToLast\":20"
@@ -25,10 +31,7 @@ import Testing
       _ depth: Depth
     ) async throws
   {
-    try await withServer(depth) {
-      $0.receiveBytes = 16_384
-      $0.limits.queuedBytesMax = Self.bound
-    } _: { server in
+    try await withServer(depth, Self.useSmallBuffers) { server in
       let author = try await server.connect(as: "mallory")
       let body = String(repeating: "\u{1F600}", count: 65_536)
       let id = try await author.text("id", "POST large \"\(body)\"")
@@ -179,10 +182,7 @@ import Testing
   func `a request of a slow viewer is answered although commits go on without end`(
     _ request: String
   ) async throws {
-    try await withServer(.inProcess) {
-      $0.limits.queuedBytesMax = Self.bound
-      $0.receiveBytes = 16_384
-    } _: { server in
+    try await withServer(.inProcess, Self.useSmallBuffers) { server in
       let writer = try await server.connectAsAdministrator()
       let client = try await server.connectAsAdministrator()
       _ = try await client.begin("LISTEN /large {\"events\":\"value\"}")
@@ -221,10 +221,7 @@ import Testing
   }
 
   @Test func `a viewer that may no longer read gets no withheld events`() async throws {
-    try await withServer(.inProcess) {
-      $0.limits.queuedBytesMax = Self.bound
-      $0.receiveBytes = 16_384
-    } _: { server in
+    try await withServer(.inProcess, Self.useSmallBuffers) { server in
       try await server.set(
         rules: #"{"rules":{"open":{".read":"root.child('isOpen').val() === true"},".write":true}}"#)
       let writer = try await server.connectAsAdministrator()
@@ -248,10 +245,7 @@ import Testing
   @Test func `a subscription that ends while it is behind releases the withheld commits`()
     async throws
   {
-    try await withServer(.inProcess) {
-      $0.limits.queuedBytesMax = Self.bound
-      $0.receiveBytes = 16_384
-    } _: { server in
+    try await withServer(.inProcess, Self.useSmallBuffers) { server in
       let writer = try await server.connectAsAdministrator()
       let client = try await server.connectAsAdministrator()
       for path in ["/a", "/b"] {
