@@ -274,6 +274,14 @@ struct Serve: AsyncParsableCommand {
           engine: settings.engine, measured: { Composition.measured($0, in: metrics) },
           logger: logger))
     } else {
+      if parts.engine.snapshot.sequence > 0 {
+        for name in [AdministratorToken.fileName, IdentityKeys.fileName]
+        where access(folder + "/" + name, F_OK) != 0 {
+          logger.notice(
+            "a file of secrets is missing and made anew, so older ones are no longer valid",
+            metadata: ["file": "\(name)"])
+        }
+      }
       keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
       token = try AdministratorToken.loadOrCreate(in: folder)
       let folders = NamespaceFolders(folder)

@@ -141,6 +141,11 @@ struct FolderCheck {
     let store = try SQLiteStore.reading(folder)
     var damage = try await store.problems()
     var others: [FolderProblem] = []
+    if store.isTailDamaged {
+      damage.append(
+        "\(folder)/canopy.tail is damaged, so it cannot prove that the last commits are there; the next start makes it anew"
+      )
+    }
     if damage.isEmpty {
       let (root, sequence) = try await store.tree()
       if let problem = root.brokenInvariant() { damage.append(problem) }

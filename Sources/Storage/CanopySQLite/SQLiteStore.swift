@@ -97,6 +97,8 @@ public final class SQLiteStore: Sendable {
   let tailFile: TailFile
   /// The contents of `canopy.tail` at the time of opening.
   let foundTail: TailFile.Contents?
+  /// Whether `canopy.tail` was damaged at the time of opening, so that it could not prove which commits were stored.
+  public let isTailDamaged: Bool
   private let isReading: Bool
 
   /// The path of the folder.
@@ -137,6 +139,7 @@ public final class SQLiteStore: Sendable {
     else { throw StoreError.withoutDatabase(folder) }
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
     foundTail = try tailFile.read()
+    isTailDamaged = foundTail == nil && tailFile.exists
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     let hasLeftLog = LogScan.exists(database: opening.path)
     (pool, losses) = try opening.open()
@@ -153,6 +156,13 @@ public final class SQLiteStore: Sendable {
       try repairLeftLog()
     }
     if configuration.durability == .full { try files.synchronize() }
+    if isTailDamaged {
+      configuration.logger.warning(
+        "canopy.tail is damaged, so a loss of the last commits would not be noticed; it is made anew")
+    } else if foundTail == nil, now.sequence > 0 {
+      configuration.logger.notice(
+        "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed")
+    }
     try tailFile.open()
     // The old contents are the evidence of a loss, and stay until the loss is accepted.
     if !configuration.acceptsLoss { tailFile.write(now) }
@@ -183,6 +193,7 @@ public final class SQLiteStore: Sendable {
     lock = try FolderLock(folder: folder, isReading: true)
     tailFile = TailFile(folder: folder, isRelaxed: false)
     foundTail = try tailFile.read()
+    isTailDamaged = foundTail == nil && tailFile.exists
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     guard let opened = try opening.openForReading() else {
       lock.release()

@@ -98,6 +98,9 @@ package final class TailFile: Sendable {
     return Array(buffer.prefix(filled))
   }
 
+  /// Whether the file exists. If `read` has returned nil, it is damaged.
+  var exists: Bool { access(path, F_OK) == 0 }
+
   /// Opens the file for writing, and creates it if it is missing.
   ///
   /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.

@@ -94,6 +94,26 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `a damaged canopy.tail is a problem until the next start, and a missing secret is told`()
+    async throws
+  {
+    try await fill()
+    let tail = URL(filePath: data + "/canopy.tail")
+    var bytes = try Data(contentsOf: tail)
+    bytes[20] ^= 1
+    try bytes.write(to: tail)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.contains("canopy.tail is damaged"))
+    try FileManager.default.removeItem(atPath: data + "/admin-token")
+    for isFirst in [true, false] {
+      let server = try await ServerProcess(data: data)
+      #expect(try await server.terminate() == 0)
+      #expect(server.log.contains("canopy.tail is damaged") == isFirst)
+      #expect(server.log.contains("a file of secrets is missing and made anew") == isFirst)
+    }
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
   @Test func `lost and altered rules open nothing`() async throws {
     try await fill()
     let server = try await ServerProcess(data: data)

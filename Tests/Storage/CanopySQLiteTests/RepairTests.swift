@@ -50,6 +50,17 @@ import Testing
     #expect(sequence == 11)
   }
 
+  @Test func `a damaged record of the rules is replaced by that of a file, so that a lost file opens nothing`()
+    async throws
+  {
+    try await folder.withStore {
+      try await $0.setRulesRecord(RulesRecord(.initial, checksum: "x", sequence: 0))
+    }
+    _ = try await accept(after: "UPDATE rules_record SET sequence = 1")
+    let record = try await folder.withStore { try await $0.rulesRecord() }
+    #expect(record == RulesRecord(.file, sequence: 0))
+  }
+
   @Test(arguments: [Int64.min, 0, SequenceRange.max + 1, .max])
   func `a commit with a number that no commit can have is removed`(_ number: Int64) async throws {
     let (root, sequence) = try await accept(

@@ -163,6 +163,33 @@ import Testing
     expectAdvice(error, mentions: "commit 1 is not the one that was stored")
   }
 
+  @Test func `a start tells that canopy.tail is damaged or missing, if there are commits`() async throws {
+    let log = LineLog()
+    var configuration = SQLiteStore.Configuration()
+    configuration.logger = log.logger
+    let path = folder.path + "/canopy.tail"
+    func lines(_ word: String) -> Int { log.lines.filter { $0.contains(word) }.count }
+    try await folder.withStore(configuration) { #expect(!$0.isTailDamaged) }
+    try FileManager.default.removeItem(atPath: path)
+    try await folder.withStore(configuration) { store in
+      #expect(lines("canopy.tail") == 0)
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    try await folder.withStore(configuration) { _ in #expect(lines("canopy.tail") == 0) }
+    try FileManager.default.removeItem(atPath: path)
+    try await folder.withStore(configuration) {
+      #expect(lines("notice there is no canopy.tail") == 1 && !$0.isTailDamaged)
+    }
+    var bytes = try Data(contentsOf: URL(filePath: path))
+    bytes[20] ^= 1
+    try bytes.write(to: URL(filePath: path))
+    try await folder.withStore(configuration) {
+      #expect(lines("warning canopy.tail is damaged") == 1 && $0.isTailDamaged)
+    }
+    try await folder.withStore(configuration) { #expect(!$0.isTailDamaged) }
+    #expect(lines("canopy.tail") == 2)
+  }
+
   @Test func `of a file that is too long, only one byte too many is read`() throws {
     let path = folder.path + "/canopy.tail"
     let tail = TailFile(folder: folder.path, isRelaxed: false)
