@@ -278,7 +278,7 @@ struct Serve: AsyncParsableCommand {
         for name in [AdministratorToken.fileName, IdentityKeys.fileName]
         where access(folder + "/" + name, F_OK) != 0 {
           logger.notice(
-            "a file of secrets is missing and made anew, so older ones are no longer valid",
+            "a file of secrets is missing and written again, so older tokens are no longer valid",
             metadata: ["file": "\(name)"])
         }
       }

@@ -143,7 +143,7 @@ struct FolderCheck {
     var others: [FolderProblem] = []
     if store.isTailDamaged {
       damage.append(
-        "\(folder)/canopy.tail is damaged, so it cannot prove that the last commits are there; the next start makes it anew"
+        "\(folder)/canopy.tail is damaged, so it cannot prove that the last commits are there; the next start writes it again"
       )
     }
     if damage.isEmpty {

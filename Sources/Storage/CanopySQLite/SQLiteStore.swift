@@ -158,10 +158,12 @@ public final class SQLiteStore: Sendable {
     if configuration.durability == .full { try files.synchronize() }
     if isTailDamaged {
       configuration.logger.warning(
-        "canopy.tail is damaged, so a loss of the last commits would not be noticed; it is made anew")
+        "canopy.tail is damaged, so a loss of the last commits would not be noticed; it is written again"
+      )
     } else if foundTail == nil, now.sequence > 0 {
       configuration.logger.notice(
-        "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed")
+        "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
+      )
     }
     try tailFile.open()
     // The old contents are the evidence of a loss, and stay until the loss is accepted.

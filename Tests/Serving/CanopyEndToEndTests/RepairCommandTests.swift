@@ -94,7 +94,8 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `a damaged canopy.tail is a problem until the next start, and a missing secret is told`()
+  @Test
+  func `a damaged canopy.tail is a problem until the next start, and a missing secret is reported`()
     async throws
   {
     try await fill()
@@ -109,7 +110,7 @@ import Testing
       let server = try await ServerProcess(data: data)
       #expect(try await server.terminate() == 0)
       #expect(server.log.contains("canopy.tail is damaged") == isFirst)
-      #expect(server.log.contains("a file of secrets is missing and made anew") == isFirst)
+      #expect(server.log.contains("a file of secrets is missing and written again") == isFirst)
     }
     #expect(try await Command.run(["verify", "--data", data]).status == 0)
   }

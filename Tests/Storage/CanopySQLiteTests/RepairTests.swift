@@ -50,7 +50,9 @@ import Testing
     #expect(sequence == 11)
   }
 
-  @Test func `a damaged record of the rules is replaced by that of a file, so that a lost file opens nothing`()
+  @Test
+  func
+    `a damaged record of the rules is replaced by that of a file, so that a lost file opens nothing`()
     async throws
   {
     try await folder.withStore {

@@ -163,7 +163,9 @@ import Testing
     expectAdvice(error, mentions: "commit 1 is not the one that was stored")
   }
 
-  @Test func `a start tells that canopy.tail is damaged or missing, if there are commits`() async throws {
+  @Test func `a start reports that canopy.tail is damaged or missing, if there are commits`()
+    async throws
+  {
     let log = LineLog()
     var configuration = SQLiteStore.Configuration()
     configuration.logger = log.logger
