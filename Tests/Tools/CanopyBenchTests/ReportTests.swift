@@ -25,6 +25,16 @@ struct ReportTests {
   }
 
   @Test(arguments: [
+    (Report.Goal.atLeast(1), "≥ 1.0"), (.atLeast(0.95), "≥ 0.95"), (.atMost(1.25), "≤ 1.25"),
+    (.atMost(1.3), "≤ 1.3"),
+  ])
+  func `a goal is shown with the hundredths that it has`(goal: Report.Goal, text: String) {
+    let finding = Report.Finding(
+      work: "", measure: "", canopy: 1, against: "", other: 1, goal: goal)
+    #expect(finding.markdown.contains(" | \(text) | "))
+  }
+
+  @Test(arguments: [
     (0.0, "0.00"), (1.234, "1.23"), (12.34, "12.3"), (99.96, "100.0"), (123.4, "123"),
     (1_234.5, "1,235"), (1_000_000, "1,000,000"), (-1_234, "-1,234"), (-123, "-123"),
     (.infinity, "–"),

@@ -38,9 +38,15 @@ extension Report.Cost {
 extension Report.Goal {
   fileprivate var markdown: String {
     switch self {
-    case .atLeast(let bound): "≥ " + String(format: "%.1f", bound)
-    case .atMost(let bound): "≤ " + String(format: "%.1f", bound)
+    case .atLeast(let bound): "≥ " + Self.text(of: bound)
+    case .atMost(let bound): "≤ " + Self.text(of: bound)
     }
+  }
+
+  /// Returns a bound with one digit after the point, or two if it needs them.
+  private static func text(of bound: Double) -> String {
+    let hasHundredths = Int((bound * 100).rounded()) % 10 != 0
+    return String(format: hasHundredths ? "%.2f" : "%.1f", bound)
   }
 }
 
