@@ -142,7 +142,7 @@ extension SQLiteStore {
     }
     try target.close()
     defer { Foundation.close(file) }
-    try result.get()
+    do { try result.get() } catch { throw StoreError.copying(to: path, error) }
     guard fsync(file) == 0 else {
       throw StoreError.inaccessible(
         "\(path) cannot be written to the disk: \(String(cString: strerror(errno)))")

@@ -181,6 +181,19 @@ import Testing
     }
   }
 
+  @Test func `a copy that finds the disk full says so`() async throws {
+    try await folder.withStore { store in
+      try fill(store, upTo: 100)
+      let error = #expect(throws: StoreError.self) {
+        try SQLiteStore.copyDatabase(
+          of: folder.path, isServed: true, to: copy.path, pagesPerStep: 4
+        ) { if $0.pages >= 8 { throw DatabaseError(resultCode: .SQLITE_FULL) } }
+      }
+      #expect(error?.sentence.contains("\(copy.path)/canopy.sqlite cannot be written") == true)
+      #expect(error?.sentence.contains("the disk is full") == true)
+    }
+  }
+
   @Test func `the check of a copy ends soon after an error, however large the copy is`()
     async throws
   {
