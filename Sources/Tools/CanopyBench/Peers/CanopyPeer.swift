@@ -54,7 +54,11 @@ final class CanopyPeer: Peer {
   ) throws -> Server {
     let pace =
       switch checkpoints {
-      case .later: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"]
+      case .later:
+        [
+          "--checkpoint-after", "3600", "--checkpoint-every", "100000000",
+          "--checkpoint-bytes", "1000000000000",
+        ]
       case .byDefault: [] as [String]
       }
     return try Server(
