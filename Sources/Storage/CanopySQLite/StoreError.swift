@@ -54,7 +54,8 @@ public enum StoreError: Error, Equatable, Sendable {
   static func copying(to path: String, _ error: any Error) -> any Error {
     guard (error as? DatabaseError)?.resultCode == .SQLITE_FULL else { return error }
     return StoreError.inaccessible(
-      "\(path) cannot be written, because the disk is full: free space, or choose a folder on another disk")
+      "\(path) cannot be written, because the disk is full: free space, or choose a folder on another disk"
+    )
   }
 
   /// Returns the error for reading a folder in which no server has completed its first start.
