@@ -158,6 +158,15 @@ extension GrowthRun {
 extension GrowthRun {
   /// Measures the events of one location to a number of listeners.
   func measureListeners(_ listeners: Int) throws {
+    // Each system in a function of its own, so that its connections are closed before the next one begins: a process may
+    // not have many more descriptors than the most listeners.
+    let textBytes = try measureCanopyListeners(listeners)
+    try measureRedisListeners(listeners, textBytes: textBytes)
+    try measureNATSListeners(listeners, textBytes: textBytes)
+  }
+
+  /// Returns the bytes of the text that an event contains: the peers send texts of as many bytes as an event of Canopy has.
+  private func measureCanopyListeners(_ listeners: Int) throws -> Int {
     let data = DataSet(posts: 1_000, users: 100, uids: folders.uids)
     let place = folder + "/fan-out-\(listeners)"
     try folders.make(place, holding: data)
@@ -167,19 +176,23 @@ extension GrowthRun {
     let client = try FanOutClient(
       try FanOutDialect.values(peer.server, textBytes: 300), ports: [peer.server.port],
       listeners: listeners)
-    // The peers send texts of as many bytes as an event of Canopy has.
-    let textBytes = client.eventBytes - 2
     try measureEvents(client, .canopy, listeners, peer.usage)
     try peer.stop()
+    return client.eventBytes - 2
+  }
 
+  private func measureRedisListeners(_ listeners: Int, textBytes: Int) throws {
     let redis = try RedisPeer(
-      data, folder: folder + "/redis-fan-out-\(listeners)", clientsMax: listeners + 1_000)
+      DataSet(posts: 1_000, users: 100, uids: folders.uids),
+      folder: folder + "/redis-fan-out-\(listeners)", clientsMax: listeners + 1_000)
     try measureEvents(
       try FanOutClient(
         RedisPeer.fanOut(textBytes: textBytes), ports: [redis.port], listeners: listeners), .redis,
       listeners, redis.usage)
     redis.stop()
+  }
 
+  private func measureNATSListeners(_ listeners: Int, textBytes: Int) throws {
     let nats = try NATSServer(folder: folder, connectionsMax: listeners + 1_000)
     try measureEvents(
       try FanOutClient(
