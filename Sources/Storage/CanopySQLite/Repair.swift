@@ -118,13 +118,15 @@ private struct Repair {
     guard !structure.elementsEqual(["ok"]) else { return [] }
     let columns = try db.columns(in: table)
     let names = columns.map(\.name).joined(separator: ", ")
-    let haveTheirTypes = columns.map { column in
+    // With the type, because the compiler would otherwise take an array of GRDB's `SQL`, whose description is no SQL.
+    let haveTheirTypes: [String] = columns.map { column in
       let null = column.isNotNull ? "" : ", 'null'"
       return "typeof(\(column.name)) IN ('\(column.type.lowercased())'\(null))"
-    }.joined(separator: " AND ")
+    }
+    let condition = haveTheirTypes.joined(separator: " AND ")
     try db.execute(
       sql: """
-        CREATE TEMP TABLE kept AS SELECT \(names) FROM \(table) WHERE \(haveTheirTypes);
+        CREATE TEMP TABLE kept AS SELECT \(names) FROM \(table) WHERE \(condition);
         DELETE FROM \(table);
         INSERT OR IGNORE INTO \(table)(\(names)) SELECT \(names) FROM temp.kept ORDER BY rowid;
         DROP TABLE temp.kept;
