@@ -28,7 +28,7 @@ struct GrowthTests {
 
         Events to the listeners of one location, events a second, by listeners:
 
-        | | 10.0 | 100 | Slope |
+        | | 10 | 100 | Slope |
         |---|---:|---:|---:|
         | Canopy | 2.00 | 20.0 | 1.00 |
         | NATS | – | 4.00 | – |

@@ -56,7 +56,7 @@ struct DocumentLinkTests {
       for name in links + names + scripts where !name.contains("://") {
         // An article names a picture of its catalogue by its file alone.
         let path =
-          name.hasSuffix(".png") && !name.contains("/")
+          [".png", ".svg"].contains(where: name.hasSuffix) && !name.contains("/")
           ? "Sources/Documentation.docc/Resources/\(name)" : String(name)
         #expect(Repository.contains(path), "\(document.path) names \(name)")
         count += 1
@@ -65,12 +65,12 @@ struct DocumentLinkTests {
     #expect(count > 100)
   }
 
-  @Test func `the pictures of the articles have at most 300 KB together`() throws {
+  @Test func `the pictures of the articles have at most 350 KB together`() throws {
     let pictures = Repository.files(in: "Sources/Documentation.docc/Resources")
     let sizes = try pictures.map {
       try Data(contentsOf: Repository.root.appending(path: $0)).count
     }
-    #expect(pictures.count > 3 && sizes.reduce(0, +) <= 300_000, "\(zip(pictures, sizes))")
+    #expect(pictures.count > 3 && sizes.reduce(0, +) <= 350_000, "\(zip(pictures, sizes))")
   }
 
   @Test func `every link to an article leads to one, and the contents list every article`() throws {

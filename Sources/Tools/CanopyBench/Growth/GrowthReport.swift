@@ -54,7 +54,7 @@ struct GrowthReport: Codable {
 
   mutating func add(_ value: Double, at size: Int, to name: String, in chart: Chart) {
     say(
-      "\(chart.title), \(name), \(shortText(Double(size))) \(chart.sizeTitle): \(shortText(value))")
+      "\(chart.title), \(name), \(wholeText(size)) \(chart.sizeTitle): \(shortText(value))")
     let point = Curve.Point(size: size, value: value)
     if let at = curves.firstIndex(where: { $0.chart == chart && $0.name == name }) {
       curves[at].points.append(point)
@@ -87,7 +87,7 @@ extension GrowthReport {
       guard !curves.isEmpty else { continue }
       let sizes = Set(curves.flatMap { $0.points.map(\.size) }).sorted()
       text += "\n\(chart.title), \(chart.valueTitle), by \(chart.sizeTitle):\n\n| |"
-      text += sizes.map { " \(shortText(Double($0))) |" }.joined() + " Slope |\n|---|"
+      text += sizes.map { " \(wholeText($0)) |" }.joined() + " Slope |\n|---|"
       text += sizes.map { _ in "---:|" }.joined() + "---:|\n"
       for curve in curves {
         text += "| \(curve.name) |"

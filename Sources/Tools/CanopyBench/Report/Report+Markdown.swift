@@ -75,7 +75,12 @@ func shortText(_ number: Double) -> String {
   guard abs(number) >= 100 else {
     return String(format: abs(number) >= 10 ? "%.1f" : "%.2f", number)
   }
-  var digits = String(Int(number.rounded()))
+  return wholeText(Int(number.rounded()))
+}
+
+/// Returns a whole number with its thousands separated.
+func wholeText(_ number: Int) -> String {
+  var digits = String(number)
   var text = ""
   while digits.count > 3, digits.dropLast(3) != "-" {
     text = "," + digits.suffix(3) + text
