@@ -36,8 +36,10 @@ struct Opening {
         damagedHead?.restore()
         throw error
       }
+      if scan == nil { try checkPagesWithoutLog() }
       let pool = try openPool()
       do {
+        if scan != nil { try checkPages(pool) }
         if scan == nil {
           losses = try pool.read { try self.losses($0, scan) }
           try refuse(losses)
@@ -262,7 +264,7 @@ struct Opening {
       stepFramesMax: configuration.logStepFramesMax, logger: configuration.logger)
   }
 
-  private var settings: GRDB.Configuration {
+  var settings: GRDB.Configuration {
     var settings = GRDB.Configuration()
     settings.label = "canopy.store"
     settings.maximumReaderCount = 2
@@ -351,7 +353,7 @@ struct Opening {
   ///
   /// SQLite usually keeps an index of the log in a file that processes share, and locks both. The folder is locked, so no
   /// other process uses it, and the index is in memory instead.
-  private func readingPool(hasLog: Bool) throws -> DatabasePool {
+  func readingPool(hasLog: Bool) throws -> DatabasePool {
     var settings = settings
     settings.readonly = true
     settings.prepareDatabase { db in

@@ -108,6 +108,11 @@ public enum StoreError: Error, Equatable, Sendable {
     .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")
   }
 
+  /// Returns the error for pages that are damaged, used twice, or free and in use.
+  static func damagedPages(of path: String, _ problem: String) -> StoreError {
+    .damaged("the pages of \(path) are damaged (\(problem)): \(waysOut)")
+  }
+
   /// Returns the error for tables, indexes or triggers that differ from their checksum.
   static func alteredDefinition(in path: String) -> StoreError {
     altered("the definition of a table in \(path)")

@@ -84,6 +84,47 @@ import Testing
     }
   }
 
+  @Test func `a page in use that the list of free pages has is found before it is overwritten`()
+    async throws
+  {
+    let children = (0..<40).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) }
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", Node(children: children))], after: 0)
+      try await store.checkpoint(try await store.tree().root, through: 1)
+      // Leaves free pages.
+      try await store.damage(
+        "CREATE TABLE other(x); INSERT INTO other VALUES (zeroblob(40000)); DROP TABLE other",
+        isSealed: false)
+      _ = try await store.tree()
+    }
+    var data = try Data(contentsOf: URL(filePath: folder.database))
+    let inUse = try #require(
+      stride(from: 4_096, to: data.count, by: 4_096).first {
+        data[$0] == 10 && data[$0..<$0 + 4_096].firstRange(of: Data("xxxxxxxx".utf8)) != nil
+      })
+    // The first page of the list begins with the number of the next one and the count of free pages.
+    let first = Int(data[32..<36].reduce(UInt32(0)) { $0 << 8 | UInt32($1) })
+    try #require(first > 1 && data[(first - 1) * 4_096 + 7] > 1)
+    let place = (first - 1) * 4_096 + 8
+    let number = withUnsafeBytes(of: UInt32(inUse / 4_096 + 1).bigEndian) { Data($0) }
+    data.replaceSubrange(place..<place + 4, with: number)
+    try data.write(to: URL(filePath: folder.database))
+
+    let error = await #expect(throws: StoreError.self) {
+      try await folder.withStore { _ = try await $0.tree() }
+    }
+    let sentence = error?.sentence ?? ""
+    #expect(sentence.contains("the pages of \(folder.database) are damaged"), "\(sentence)")
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    try await folder.withStore(configuration) { try await $0.acceptLosses() }
+    try await folder.withStore { store in
+      #expect(try await store.problems().isEmpty)
+      let root = try await store.tree().root
+      #expect(root.child("n") == Node(children: children))
+    }
+  }
+
   @Test func `a damaged commit and all later ones are removed`() async throws {
     let (root, sequence) = try await accept(
       after: "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")

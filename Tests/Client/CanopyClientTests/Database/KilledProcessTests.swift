@@ -21,7 +21,10 @@ import Testing
       [
         "pending-client", "--port", "\(backend.port)", "--folder", folder, "--writes", "\(writes)",
       ] + flags
-    process.environment = ["CANOPY_TOKEN": backend.parts.administratorToken.text]
+    // With the other variables: a sanitizer has its options there.
+    process.environment = ProcessInfo.processInfo.environment.merging(
+      ["CANOPY_TOKEN": backend.parts.administratorToken.text]
+    ) { $1 }
     let output = Pipe()
     process.standardOutput = output
     PipeReader.start(output) { bytes in

@@ -1,0 +1,56 @@
+internal import Foundation
+internal import GRDB
+internal import Logging
+
+/// Checks of the pages of a database before the first write.
+extension Opening {
+  /// Checks the pages of a file without a log, before anything is written: GRDB creates and removes a table when it opens
+  /// a pool. See `checkPages(_:)`.
+  func checkPagesWithoutLog() throws {
+    guard let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int,
+      size > 0
+    else { return }
+    let reader = try readingPool(hasLog: false)
+    let found = Result { try pageProblem(reader) }
+    try reader.close()
+    guard let problem = try found.get() else { return }
+    try refuse(pages: problem)
+    let queue = try DatabaseQueue(path: path, configuration: settings)
+    rewritePages(queue)
+    try queue.close()
+  }
+
+  /// Checks the structure of all pages, and that each is in use once or free once. If losses are accepted, writes all rows
+  /// into new pages instead of refusing the file. O(size of the file), but without computing checksums.
+  ///
+  /// SQLite gives the pages of its list of free pages to new rows. If a damaged list has a page in use, these rows would
+  /// take the place of others.
+  func checkPages(_ pool: DatabasePool) throws {
+    guard let problem = try pageProblem(pool) else { return }
+    try refuse(pages: problem)
+    rewritePages(pool)
+  }
+
+  /// Returns the first problem of the pages; nil if there is none, or if it cannot be found and losses are accepted.
+  private func pageProblem(_ reader: DatabasePool) throws -> String? {
+    let lines: [String]
+    do { lines = try reader.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") } } catch {
+      if configuration.acceptsLoss { return nil }
+      throw error
+    }
+    guard !lines.elementsEqual(["ok"]) else { return nil }
+    return String(lines.joined(separator: " ").map { $0.isNewline ? " " : $0 })
+  }
+
+  private func refuse(pages problem: String) throws {
+    guard configuration.acceptsLoss else { throw StoreError.damagedPages(of: path, problem) }
+    configuration.logger.warning("the pages are damaged: \(problem)")
+  }
+
+  /// Writes all rows into new pages. If a row cannot be read, this changes nothing, and the repair of the tables keeps the
+  /// others.
+  private func rewritePages(_ writer: some DatabaseWriter) {
+    do { try writer.writeWithoutTransaction { try $0.execute(sql: "VACUUM") } } catch { return }
+    configuration.logger.notice("all rows are in new pages")
+  }
+}
