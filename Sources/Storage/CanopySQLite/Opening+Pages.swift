@@ -39,7 +39,8 @@ extension Opening {
       throw error
     }
     guard !lines.elementsEqual(["ok"]) else { return nil }
-    return String(lines.joined(separator: " ").map { $0.isNewline ? " " : $0 })
+    let text = lines.joined(separator: " ").utf8.map { $0 == UInt8(ascii: "\n") ? 0x20 : $0 }
+    return String(decoding: text, as: UTF8.self)
   }
 
   private func refuse(pages problem: String) throws {

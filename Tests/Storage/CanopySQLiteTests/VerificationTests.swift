@@ -216,11 +216,14 @@ struct VerificationTests {
     try file.seek(toOffset: try file.seekToEnd() - 4_096)
     try file.write(contentsOf: Data(repeating: 0xFF, count: 2_000))
     try file.close()
-    let error = await #expect(throws: StoreError.self) {
-      try await folder.withStore { store async throws in
-        if let problem = try await store.problems().first { throw StoreError.damaged(problem) }
-      }
+    let found = await #expect(throws: StoreError.self) {
+      let store = try SQLiteStore.reading(folder.path)
+      let problem = try await store.problems().first
+      try store.close()
+      if let problem { throw StoreError.damaged(problem) }
     }
-    expectAdvice(error, mentions: "malformed")
+    expectAdvice(found, mentions: "malformed")
+    let error = await #expect(throws: StoreError.self) { try await folder.withStore { _ in } }
+    expectAdvice(error, mentions: "the pages of", "are damaged")
   }
 }
