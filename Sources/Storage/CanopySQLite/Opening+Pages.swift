@@ -16,8 +16,9 @@ extension Opening {
     guard let problem = try found.get() else { return }
     try refuse(pages: problem)
     let queue = try DatabaseQueue(path: path, configuration: settings)
-    rewritePages(queue)
+    let rewritten = Result { try rewritePages(queue) }
     try queue.close()
+    try rewritten.get()
   }
 
   /// Checks the structure of all pages, and that each is in use once or free once. If losses are accepted, writes all rows
@@ -28,10 +29,11 @@ extension Opening {
   func checkPages(_ pool: DatabasePool) throws {
     guard let problem = try pageProblem(pool) else { return }
     try refuse(pages: problem)
-    rewritePages(pool)
+    try rewritePages(pool)
   }
 
-  /// Returns the first problem of the pages; nil if there is none, or if it cannot be found and losses are accepted.
+  /// Returns the first problem of the pages, or nil. If losses are accepted, pages that SQLite cannot check are left to the
+  /// repair of the tables.
   private func pageProblem(_ reader: DatabasePool) throws -> String? {
     let lines: [String]
     do { lines = try reader.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") } } catch {
@@ -50,8 +52,12 @@ extension Opening {
 
   /// Writes all rows into new pages. If a row cannot be read, this changes nothing, and the repair of the tables keeps the
   /// others.
-  private func rewritePages(_ writer: some DatabaseWriter) {
-    do { try writer.writeWithoutTransaction { try $0.execute(sql: "VACUUM") } } catch { return }
-    configuration.logger.notice("all rows are in new pages")
+  ///
+  /// - Throws: any other error, such as that of a full disk: a repair in the damaged pages could overwrite rows.
+  private func rewritePages(_ writer: some DatabaseWriter) throws {
+    do {
+      try writer.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
+      configuration.logger.notice("all rows are in new pages")
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {}
   }
 }

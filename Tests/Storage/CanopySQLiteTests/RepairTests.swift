@@ -44,6 +44,22 @@ import Testing
     }
   }
 
+  /// A branch whose rows take several pages.
+  private static let branch = Node(
+    children: (0..<40).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) })
+
+  /// Accepts the loss, and expects a sound folder with the whole branch at `/n`.
+  private func expectRepaired() async throws {
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    try await folder.withStore(configuration) { try await $0.acceptLosses() }
+    try await folder.withStore { store in
+      #expect(try await store.problems().isEmpty)
+      let root = try await store.tree().root
+      #expect(root.child("n") == Self.branch)
+    }
+  }
+
   /// Exchanges the first two rows of each page of a kind that contains a text. Returns the number of these pages.
   private func exchangeRows(kind: UInt8, containing text: String) throws -> Int {
     var data = try Data(contentsOf: URL(filePath: folder.database))
@@ -64,9 +80,8 @@ import Testing
   @Test func `rows of a checkpoint that are out of order in damaged pages are all kept`()
     async throws
   {
-    let children = (0..<40).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) }
     try await folder.withStore { store in
-      try store.append([commit(1, "n", Node(children: children))], after: 0)
+      try store.append([commit(1, "n", Self.branch)], after: 0)
       try await store.checkpoint(try await store.tree().root, through: 1)
     }
     // The rows have no numbers of their own, so the leaves of their table are of the kind 10.
@@ -74,22 +89,14 @@ import Testing
     #expect(changed > 0)
     let problems = try await folder.withStore { try await $0.problems() }
     #expect(!problems.isEmpty)
-    var configuration = SQLiteStore.Configuration()
-    configuration.acceptsLoss = true
-    try await folder.withStore(configuration) { try await $0.acceptLosses() }
-    try await folder.withStore { store in
-      #expect(try await store.problems().isEmpty)
-      let root = try await store.tree().root
-      #expect(root.child("n") == Node(children: children))
-    }
+    try await expectRepaired()
   }
 
   @Test func `a page in use that the list of free pages has is found before it is overwritten`()
     async throws
   {
-    let children = (0..<40).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) }
     try await folder.withStore { store in
-      try store.append([commit(1, "n", Node(children: children))], after: 0)
+      try store.append([commit(1, "n", Self.branch)], after: 0)
       try await store.checkpoint(try await store.tree().root, through: 1)
       // Leaves free pages.
       try await store.damage(
@@ -115,14 +122,7 @@ import Testing
     }
     let sentence = error?.sentence ?? ""
     #expect(sentence.contains("the pages of \(folder.database) are damaged"), "\(sentence)")
-    var configuration = SQLiteStore.Configuration()
-    configuration.acceptsLoss = true
-    try await folder.withStore(configuration) { try await $0.acceptLosses() }
-    try await folder.withStore { store in
-      #expect(try await store.problems().isEmpty)
-      let root = try await store.tree().root
-      #expect(root.child("n") == Node(children: children))
-    }
+    try await expectRepaired()
   }
 
   @Test func `a damaged commit and all later ones are removed`() async throws {
