@@ -103,8 +103,9 @@ let package = Package(
   targets: [
     // Core: the tree database, and its protocol as text.
     .target(name: "CanopySystem", path: "Sources/Core/CanopySystem", swiftSettings: settings),
+    .systemLibrary(name: "CPrefetch", path: "Sources/Core/CPrefetch"),
     .target(
-      name: "CanopyTree", dependencies: [crypto], path: "Sources/Core/CanopyTree",
+      name: "CanopyTree", dependencies: ["CPrefetch", crypto], path: "Sources/Core/CanopyTree",
       swiftSettings: settings),
     .target(
       name: "CanopyRules", dependencies: ["CanopyTree"], path: "Sources/Core/CanopyRules",

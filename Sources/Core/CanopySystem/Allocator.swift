@@ -33,6 +33,32 @@ public enum Allocator {
     _ = setParameter(trimThreshold, freeBytesMax)
   }
 
+  /// The free blocks of each size that a thread keeps for itself. With 256, a thread keeps at most 8.5 MB.
+  private static let cachedBlocksMax = 256
+  /// The variable from which glibc reads its parameters.
+  private static let parametersVariable = "GLIBC_TUNABLES"
+
+  /// Starts the program from its beginning, with the same process id and arguments, and with more free blocks in the
+  /// cache of each thread.
+  ///
+  /// By default a thread keeps 7 blocks of each size. A batch of commits makes and frees thousands of pages, so most of
+  /// them would be taken from and returned to a heap, and looking at its free blocks misses the processor's cache. glibc
+  /// reads this parameter only from the environment, before a program begins.
+  ///
+  /// Returns without effect if the variable has a value already, if the program cannot be started, and on a system with
+  /// another library. Call it before anything is opened and before other threads matter.
+  public static func restartWithLargerCaches() {
+    #if canImport(Glibc)
+      guard getenv(parametersVariable) == nil else { return }
+      // The link itself would be the name of the process.
+      guard let program = realpath("/proc/self/exe", nil) else { return }
+      defer { free(program) }
+      let parameters = "glibc.malloc.tcache_count=\(cachedBlocksMax)"
+      guard setenv(parametersVariable, parameters, 0) == 0 else { return }
+      execv(program, CommandLine.unsafeArgv)
+    #endif
+  }
+
   /// Lets the heap of the calling thread grow by some bytes at once, for small allocations that follow.
   ///
   /// The heap of a thread other than the first grows by one page after the other, with a system call for each, and

@@ -1,3 +1,4 @@
+internal import CPrefetch
 internal import Synchronization
 
 /// The number of elements in a page, and its capacity.
@@ -119,6 +120,10 @@ extension SortedTree {
             UnsafeMutableRawPointer(target)
               .copyMemory(from: source, byteCount: count * MemoryLayout<Element>.stride)
           } else {
+            if let offset = Element.referenceOffset {
+              let references = UnsafeRawPointer(source) + offset
+              PrefetchReferences(references, count, MemoryLayout<Element>.stride)
+            }
             // Faster than `initialize(from:count:)`, which calls a function of the type for each element.
             for i in 0..<count { (target + i).initialize(to: source[i]) }
           }
@@ -248,6 +253,13 @@ extension SortedTree {
       max(0, partition { $0 <= key } - 1)
     }
 
+    /// Begins to load the pages of entries into the cache, before their references are counted.
+    @inline(__always)
+    static func prefetchPages(_ entries: UnsafeRawPointer, count: Int) {
+      guard let offset = MemoryLayout<Entry>.offset(of: \.page) else { return }
+      PrefetchReferences(entries + offset, count, MemoryLayout<Entry>.stride)
+    }
+
     func copy() -> Inner {
       WorkCounter.copyPage()
       let count = count
@@ -256,6 +268,7 @@ extension SortedTree {
       copy.total = total
       withUnsafeMutablePointerToElements { source in
         copy.withUnsafeMutablePointerToElements { target in
+          Self.prefetchPages(source, count: count)
           for i in 0..<count { (target + i).initialize(to: source[i]) }
         }
       }

@@ -1,3 +1,5 @@
+internal import CPrefetch
+
 /// An element of a `SortedTree`: a value with a sort key.
 protocol SortedElement: Sendable {
   associatedtype SortKey: Comparable & Sendable
@@ -13,6 +15,12 @@ protocol SortedElement: Sendable {
   /// look at the elements.
   var isPlain: Bool { get }
 
+  /// The offset of a reference in an element, for elements that mostly have one. Nil if they rarely have one.
+  ///
+  /// The objects of a page are then loaded into the cache all at once before their references are counted. Otherwise
+  /// each count would wait for its object. The bytes may also be no reference.
+  static var referenceOffset: Int? { get }
+
   /// Ends the lifetime of the elements of a page that is freed.
   ///
   /// The code that frees an object of a generic class is not specialized. It calls this method and the next one, whose
@@ -23,13 +31,19 @@ protocol SortedElement: Sendable {
 }
 
 extension SortedElement {
+  static var referenceOffset: Int? { nil }
+
   static func destroyElements(_ base: UnsafeMutableRawPointer, count: Int) {
     let elements = base.assumingMemoryBound(to: Self.self)
+    if let referenceOffset {
+      PrefetchReferences(base + referenceOffset, count, MemoryLayout<Self>.stride)
+    }
     for i in 0..<count { (elements + i).deinitialize(count: 1) }
   }
 
   static func destroyEntries(_ base: UnsafeMutableRawPointer, count: Int) {
     let entries = base.assumingMemoryBound(to: SortedTree<Self>.Inner.Entry.self)
+    SortedTree<Self>.Inner.prefetchPages(base, count: count)
     for i in 0..<count { (entries + i).deinitialize(count: 1) }
   }
 }

@@ -144,6 +144,7 @@ struct Serve: AsyncParsableCommand {
   }
 
   private func serve() async throws {
+    Allocator.restartWithLargerCaches()
     Allocator.boundFreeMemory()
     let settings = try settings()
     let logger = settings.logger

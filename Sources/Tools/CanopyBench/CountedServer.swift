@@ -21,7 +21,9 @@ final class CountedServer {
     server = try Server(
       folder: folder, arguments: arguments,
       through: [
-        "LD_PRELOAD=\(programs.preload)", "valgrind", "--tool=callgrind", "--instr-atstart=no",
+        // With a value of this variable the server does not start itself once more, which valgrind would not follow.
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=256", "LD_PRELOAD=\(programs.preload)",
+        "valgrind", "--tool=callgrind", "--instr-atstart=no",
         "--quiet", "--callgrind-out-file=\(output)", programs.program,
       ])
   }
