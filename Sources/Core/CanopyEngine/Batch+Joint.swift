@@ -42,8 +42,11 @@ extension Batch {
   /// Makes each write in a commit of its own.
   ///
   /// A wrong clock is no fault of a write. It ends the work, so that the write and those after it are made later.
+  ///
+  /// The time is bounded as that of one commit. The caller tries the writes that are left together again.
   private mutating func makeSingly(_ decisions: ArraySlice<Decision<Void>>) -> WritesProgress {
     var progress = WritesProgress()
+    let start = writer.threadTime()
     for (index, decision) in zip(decisions.indices, decisions) {
       do {
         try make(decision, of: propose())
@@ -54,6 +57,7 @@ extension Batch {
         progress.errors[index] = error
       }
       progress.count += 1
+      if writer.threadTime() - start >= Engine.jointTimeMax { break }
     }
     return progress
   }
@@ -114,12 +118,13 @@ extension Batch {
 
 extension Engine {
   /// The number of locations, and the bytes of JSON, with which a commit of several writes ends. So it exceeds them by
-  /// less than one write.
+  /// less than one write. They also bound the time of the last steps, which `jointTimeMax` does not cover: applying,
+  /// encoding and reading back the whole commit costs O(locations × log locations + bytes).
   static let jointMax = (locations: 16_384, bytes: batchBytesMax)
 
-  /// The processor time after which a commit of several writes ends, because all other writes wait meanwhile. Only
-  /// expensive rules take so long. The time for which the engine's thread waits for a processor does not count, so a
-  /// busy machine does not divide a group without need.
+  /// The processor time after which a commit of several writes ends, because all other writes wait meanwhile. The same
+  /// time ends a run of writes that are made singly. Only expensive rules take so long. The time for which the engine's
+  /// thread waits for a processor does not count, so a busy machine does not divide a group without need.
   static let jointTimeMax = Duration.milliseconds(20)
 }
 

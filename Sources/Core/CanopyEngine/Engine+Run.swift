@@ -35,6 +35,8 @@ extension Engine {
   /// The time after which a batch ends, whether its requests are committed or refused. Then the owners of the waiting
   /// requests are served in turn, by the time that they have used. So a client that sends many expensive requests
   /// delays a client that sends few by one batch, even if all of them are denied.
+  ///
+  /// Also the time after which the bodies of the other barriers of a batch are left for the next one.
   static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {
@@ -191,10 +193,19 @@ extension Engine {
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
     if !isComplete, !isPlanted(.replyBeforeEvents) {
+      let start = time
+      var left: [WriteQueue.Entry] = []
       for request in batch.requests {
+        // The body of a barrier takes its time here, such as the verdict about a new listener.
+        if time - start >= Engine.batchTimeMax, request is Barrier {
+          left.append(WriteQueue.Entry(owner: .server, request: request))
+          continue
+        }
         request.complete(nil)
         time = watch.note(request.name, since: time)
       }
+      // Before the requests that the batch did not reach.
+      writer.taken += left.reversed()
     }
     // Freeing the pages that the commits replaced takes a while, so it comes last. So does freeing a large write that
     // was refused.

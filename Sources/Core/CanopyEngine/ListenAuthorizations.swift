@@ -65,7 +65,9 @@ public struct ListenAuthorization: Sendable {
 ///
 /// Listeners whose authorizations have the same subject share one case, and one verdict. A commit repeats the
 /// verdicts that depend on a place at, above or below one that it writes. Finding them costs the length of the paths
-/// and the cases found, however many listeners share them. A verdict that depends on nothing costs nothing.
+/// plus the cases found, however many listeners share them. A verdict that depends on nothing costs nothing. A case
+/// that is found while it waits is hidden from later commits until it is authorized. So commits find a case twice at
+/// most for each verdict.
 ///
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
 /// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
@@ -118,6 +120,9 @@ final class ListenAuthorizations: Sendable {
     var waitsSince: Int64?
     /// The last commit whose events are to be checked because the case waited then.
     var uncheckedUpTo: Int64 = 0
+    /// Whether commits do not find the case by the places of its verdict. Only a case that waits is hidden, because it
+    /// is authorized again in a later turn anyway.
+    var isHidden = false
   }
 
   fileprivate struct State {
@@ -126,7 +131,7 @@ final class ListenAuthorizations: Sendable {
     var lastCase: CaseID = 0
     var subjects: [ListenAuthorization.Subject: CaseID] = [:]
     var groups: [ObjectIdentifier: Set<CaseID>] = [:]
-    /// The cases by the places that their verdicts depend on.
+    /// The cases that are not hidden, by the places that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
     /// The number of cases that wait to be authorized again.
@@ -252,13 +257,17 @@ final class ListenAuthorizations: Sendable {
   ///   - time: the time of the commit.
   ///   - room: the number of cases that may be repeated now. It is reduced by those that are. A case with a listener whose
   ///     group checks nothing is repeated now in any case.
+  /// - Returns: these cases, and the number of cases that were looked at. If the assignments are sorted, each case is
+  ///   looked at once for each place of its verdict, however many assignments there are.
   func takeCases(
     concernedBy assignments: [Assignment], of sequence: Int64, at time: Int64, room: inout Int
-  ) -> (now: [CaseID], later: [CaseID]) {
+  ) -> (now: [CaseID], later: [CaseID], looks: Int) {
     change { state in
       var ids = Set(state.timed.takeDue(at: time))
-      for assignment in assignments {
-        state.places.forEach(overlapping: assignment.location.path) { ids.formUnion($0) }
+      var looks = ids.count
+      state.places.forEach(overlapping: assignments.lazy.map(\.location.path)) {
+        looks += $0.count
+        ids.formUnion($0)
       }
       var (now, later): ([CaseID], [CaseID]) = ([], [])
       for id in ids.sorted() {
@@ -269,9 +278,11 @@ final class ListenAuthorizations: Sendable {
         } else if found.waitsSince == nil {
           state.wait(id, since: sequence - 1)
           later.append(id)
+        } else {
+          state.hide(id)
         }
       }
-      return (now, later)
+      return (now, later, looks)
     }
   }
 
@@ -400,6 +411,14 @@ extension ListenAuthorizations.State {
     waitingCases += 1
   }
 
+  /// Hides a case that waits from commits, until it has its next verdict.
+  fileprivate mutating func hide(_ id: ListenAuthorizations.CaseID) {
+    guard let found = cases[id] else { return }
+    assert(found.waitsSince != nil, "a case that does not wait must be found")
+    removeDependencies(of: id, found.verdict)
+    cases[id]?.isHidden = true
+  }
+
   fileprivate mutating func endWaiting(_ id: ListenAuthorizations.CaseID, after sequence: Int64) {
     guard let found = cases[id], found.waitsSince != nil else { return }
     cases[id]?.waitsSince = nil
@@ -457,9 +476,13 @@ extension ListenAuthorizations.State {
   fileprivate mutating func setVerdict(
     _ verdict: ListenVerdict, of id: ListenAuthorizations.CaseID, at time: Int64
   ) {
-    guard let old = cases[id]?.verdict else { return }
+    guard let found = cases[id] else { return }
+    let old = found.verdict
     cases[id]?.verdict = verdict
-    if old.paths == verdict.paths, !old.dependsOnTime, !verdict.dependsOnTime { return }
+    cases[id]?.isHidden = false
+    if old.paths == verdict.paths, !old.dependsOnTime, !verdict.dependsOnTime, !found.isHidden {
+      return
+    }
     removeDependencies(of: id, old)
     for path in verdict.paths {
       places.modify(at: path) { ids in

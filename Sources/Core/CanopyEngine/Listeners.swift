@@ -222,10 +222,8 @@ final class Listeners: Sendable {
     state.withLock { state in
       guard !state.single.isEmpty else { return [] }
       var views: [ObjectIdentifier: View] = [:]
-      for assignment in assignments {
-        state.single.forEach(overlapping: assignment.location.path) { level in
-          for view in level.values { views[ObjectIdentifier(view)] = view }
-        }
+      state.single.forEach(overlapping: assignments.lazy.map(\.location.path)) { level in
+        for view in level.values { views[ObjectIdentifier(view)] = view }
       }
       return views.values.sorted { $0.number < $1.number }
     }

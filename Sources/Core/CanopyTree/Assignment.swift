@@ -26,8 +26,9 @@ public struct Assignment: Sendable, Equatable {
 /// Each value is written once, with all its locations. A post that is written to two places is
 /// therefore journaled once, and is one node in memory again when the journal is read.
 public enum AssignmentCodec {
-  /// The number of preceding values that each value is compared with.
-  private static let window = 4
+  /// The number of preceding values that each value is compared with. So at most as many groups are open at an
+  /// assignment: groups that begin before it and end at it or later.
+  static let window = 4
 
   /// Appends the assignments as JSON.
   ///

@@ -81,9 +81,33 @@ public struct PathTrie<Value> {
 
   /// Visits the values above a path, at it and below it; those above first, outermost first.
   public func forEach(overlapping path: Path, _ body: (Value) -> Void) {
+    forEach(overlapping: path, from: 0, body)
+  }
+
+  /// Visits the values above some paths, at them and below them: each once if the paths are sorted, at least once
+  /// otherwise.
+  ///
+  /// - Complexity: O(keys of the paths + values visited).
+  public func forEach(overlapping paths: some Sequence<Path>, _ body: (Value) -> Void) {
+    var last: Path?
+    for path in paths {
+      var depth = 0
+      if let last {
+        // The levels of the shared keys were visited, and all levels at and below the last path.
+        let shared = last.sharedCount(with: path)
+        if shared == last.count { continue }
+        depth = shared + 1
+      }
+      forEach(overlapping: path, from: depth, body)
+      last = path
+    }
+  }
+
+  /// Visits the values above a path from a depth on, and those at the path and below it.
+  private func forEach(overlapping path: Path, from depth: Int, _ body: (Value) -> Void) {
     var trie = self
-    for key in path.keys {
-      if let value = trie.value { body(value) }
+    for (index, key) in path.keys.enumerated() {
+      if index >= depth, let value = trie.value { body(value) }
       guard let child = trie.children[key] else { return }
       trie = child
     }

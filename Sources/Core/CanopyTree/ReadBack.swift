@@ -9,7 +9,7 @@ extension AssignmentCodec {
   /// - Parameters:
   ///   - assignments: the assignments, ordered by location as `decode` returns them.
   ///   - write: the write that they come from. The texts of its encoded values are only compared.
-  /// - Complexity: O(bytes).
+  /// - Complexity: O(bytes). Each location is compared with few others, whatever the keys and the values are.
   public static func decodes(
     _ bytes: UnsafeRawBufferPointer, as assignments: [Assignment], of write: Write? = nil
   ) -> Bool {
@@ -56,18 +56,21 @@ extension JSONReader {
       return false
     }
     var unread = UnreadIndexes(count: assignments.count)
+    // At most `window` groups are open at an assignment, so the codec's text needs no more looks. Other text may need
+    // more, and is refused then.
+    var looksLeft = (AssignmentCodec.window + 1) * assignments.count
     guard skip("[") else { return false }
     // Groups come in the order of their first assignments, so that is the first unread one.
     while let first = unread.first {
-      guard first == 0 || skip(","), skip("[[") else { return false }
-      guard let index = readLocation(of: assignments, among: &unread, from: first), index == first
+      guard first == 0 || skip(","), skip("[["),
+        readLocation(of: assignments, among: &unread, in: first..<first + 1, &looksLeft) != nil
       else { return false }
       let value = assignments[first].value
       var last = first
       while skip(",") {
-        guard let index = readLocation(of: assignments, among: &unread, from: last + 1) else {
-          return false
-        }
+        let others = last + 1..<assignments.count
+        guard let index = readLocation(of: assignments, among: &unread, in: others, &looksLeft)
+        else { return false }
         let other = assignments[index].value
         guard other.isIdentical(to: value) || other == value else { return false }
         last = index
@@ -79,13 +82,21 @@ extension JSONReader {
     return skip("]")
   }
 
-  /// Reads a location and returns the first unread assignment to it, from an index on.
+  /// Reads a location and returns the index of the unread assignment to it.
+  ///
+  /// The text is decoded once and compared with one assignment after the other. In the codec's text the next location
+  /// of a group is near: see `looksLeft`.
+  ///
+  /// - Parameters:
+  ///   - range: the indexes to look at.
+  ///   - looksLeft: the number of assignments that decoded text may still be compared with. It is reduced.
   private mutating func readLocation(
-    of assignments: [Assignment], among unread: inout UnreadIndexes, from start: Int
+    of assignments: [Assignment], among unread: inout UnreadIndexes, in range: Range<Int>,
+    _ looksLeft: inout Int
   ) -> Int? {
     guard peek() == UInt8(ascii: "\"") else { return nil }
-    // Most locations have a text without escapes, which is compared as it stands.
-    for index in start..<max(start, assignments.count)
+    // Most locations are among the next and have a text without escapes, which is compared as it stands.
+    for index in range.prefix(AssignmentCodec.window)
     where unread.contains(index) && skip(assignments[index].location) {
       unread.remove(index)
       return index
@@ -95,15 +106,15 @@ extension JSONReader {
         return nil
       }
       let pathBytes = Location.pathBytes(ofPriority: bytes)
-      var index = start
-      while index < assignments.count {
+      for index in range {
+        guard looksLeft > 0 else { return nil }
+        looksLeft -= 1
         let location = assignments[index].location
         if unread.contains(index), location.isPriority == (pathBytes != nil),
           location.path.isSpelled(by: pathBytes ?? bytes)
         {
           return index
         }
-        index += 1
       }
       return nil
     }
@@ -114,6 +125,7 @@ extension JSONReader {
 
   /// Consumes the text of a location if it comes next, in ASCII and without escapes. Then it decodes to the location.
   private mutating func skip(_ location: borrowing Location) -> Bool {
+    WorkCounter.compareLocation()
     let count = location.path.keys.count
     guard !location.isPriority, count <= Limits.depthMax else { return false }
     return skipText { text in
@@ -299,6 +311,7 @@ extension Path {
   ///
   /// - Precondition: the bytes are valid UTF-8.
   fileprivate func isSpelled(by bytes: UnsafeRawBufferPointer) -> Bool {
+    WorkCounter.compareLocation()
     guard keys.count <= Limits.depthMax else { return false }
     var start = 0
     for key in keys {

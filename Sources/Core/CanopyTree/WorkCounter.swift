@@ -3,7 +3,7 @@
 
   /// A counter of the tree nodes that the code of one task touches: each page of a sorted tree that
   /// is read, copied or changed, and each encoded value. It also counts the copied pages and the created objects of the
-  /// tree.
+  /// tree, and the comparisons of a location with text.
   ///
   /// Only debug builds count. Tests check speed by this count, which is the same on every machine,
   /// and never by a clock.
@@ -12,6 +12,7 @@
     private let nodes = Mutex(0)
     private let copies = Mutex(0)
     private let creations = Mutex(0)
+    private let comparisons = Mutex(0)
 
     init() {}
 
@@ -40,6 +41,9 @@
     /// The number of pages, packed branches and boxes created so far. Each is one allocation.
     public var objectsCreated: Int { creations.withLock { $0 } }
 
+    /// The number of comparisons of a location with text so far, while text was read back.
+    public var locationsCompared: Int { comparisons.withLock { $0 } }
+
     static func touch(_ count: Int = 1) {
       current?.nodes.withLock { $0 += count }
     }
@@ -51,11 +55,16 @@
     static func createObject() {
       current?.creations.withLock { $0 += 1 }
     }
+
+    static func compareLocation() {
+      current?.comparisons.withLock { $0 += 1 }
+    }
   }
 #else
   enum WorkCounter {
     @inline(__always) static func touch(_ count: Int = 1) {}
     @inline(__always) static func copyPage() {}
     @inline(__always) static func createObject() {}
+    @inline(__always) static func compareLocation() {}
   }
 #endif

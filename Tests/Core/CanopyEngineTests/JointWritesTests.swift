@@ -1,5 +1,6 @@
 import CanopyTesting
 import CanopyTree
+import Synchronization
 import Testing
 
 @testable import CanopyEngine
@@ -233,6 +234,59 @@ import Testing
       store.commits.map { $0.assignments.map(\.location.text) } == [
         ["k0", "k1", "k2"], ["k3", "k4", "k5"], ["k6"],
       ])
+  }
+
+  @Test
+  func `the writes that are made singly have a bound on their time, and the others are one commit`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    // The decision of all writes together takes eight looks and no time, then each look takes ten milliseconds.
+    let looks = Mutex(0)
+    var configuration = Engine.Configuration()
+    configuration.threadTime = {
+      looks.withLock { looks in
+        looks += 1
+        return .milliseconds(10 * max(0, looks - 8))
+      }
+    }
+    try await withEngine(store, configuration: configuration) { engine in
+      var group = try (0..<7).map { try set("k\($0)", "{\"x\":1,\"y\":2}") }
+      let unreadable = WriteValue(Node(1).withPriority(true))
+      group[1] = Decision(try .set(Location("k1"), unreadable), ())
+      let outcome = await submit([group], to: engine)
+      #expect(outcome == WritesOutcome(decided: 7, denied: [1]))
+      #expect(engine.root.childCount == 6)
+    }
+    #expect(
+      store.commits.map { $0.assignments.map(\.location.text) } == [
+        ["k0"], ["k2", "k3"], ["k4", "k5"], ["k6"],
+      ])
+  }
+
+  @Test func `reading back the commit of a large group compares each location with few others`()
+    async throws
+  {
+    func compared(_ children: Int) async throws -> Int {
+      var configuration = Engine.Configuration()
+      configuration.threadTime = { .zero }
+      return try await WorkCounter.counting { [configuration] counter in
+        try await withEngine(configuration: configuration) { engine in
+          let group = try (0..<8).map { number in
+            let items = try (0..<children).map {
+              Write.Item(try Path("a/b/c/d/e\(number)/\($0)"), Node(Int64($0 % 4)))
+            }
+            return Decision(try Write(items), ())
+          }
+          #expect(await submit([group], to: engine) == WritesOutcome(decided: 8))
+          #expect(engine.snapshot.sequence == 1)
+          return counter.locationsCompared
+        }
+      }
+    }
+    let (few, many) = (try await compared(32), try await compared(1_024))
+    #expect(few >= 8 * 32 && many <= 32 * few + 8 * 1_024)
+    #expect(many <= 10 * 8 * 1_024)
   }
 
   @Test func `a commit of a group ends with the write that reaches its size`() throws {

@@ -128,6 +128,40 @@ extension ListenAuthorizationTests {
     }
   }
 
+  @Test
+  func
+    `verdicts that commits concern while they wait are checked, and found again after their turn`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      try await engine.set("open", true)
+      let group = Group(checks: true)
+      let (ids, notified) = try await listen(engine, group)
+      // Three commits have no turn in between.
+      let outcomes = Answers<Outcome>()
+      let gate = journal.holdNextAppend()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      for _ in 0..<3 { engine.submitSet("open", true, outcomes) }
+      engine.submitSet("secret", 1, outcomes)
+      gate.open()
+      _ = await outcomes.wait(for: 5)
+      let first = try #require(notified.values.first)
+      // The verdicts that the first commit has repeated wait since the second one.
+      #expect(first.unchecked == Array(0..<count) && first.denials == 0)
+      await reauthorizeNobody(engine)
+      let sequence = engine.snapshot.sequence
+      #expect(engine.checks(of: ids, at: sequence + 1).isEmpty, "no verdict waits")
+      try await write(engine, open: false, secret: 2)
+      #expect(notified.values.last?.denials == count)
+      await reauthorizeNobody(engine)
+      #expect(received.values == [String](repeating: "denied", count: count))
+      #expect(engine.authorizationCounts == (0, 0))
+      withExtendedLifetime(group) {}
+    }
+  }
+
   @Test func `for a group that checks nothing, all verdicts are repeated before the events`()
     async throws
   {

@@ -49,6 +49,71 @@ extension ListenAuthorizationTests {
     }
   }
 
+  @Test func `a write waits for the first of many beginning listeners, and the others begin later`()
+    async throws
+  {
+    let setting = Setting()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      let slow = ListenAuthorization { _, _ in
+        setting.advance(.milliseconds(1))
+        return ListenVerdict(isAllowed: true)
+      }
+      let (outcomes, started, answered) = (Answers<Outcome>(), Answers<String>(), Answers<Int>())
+      let gate = journal.holdNextAppend()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      let listening = Listening(try Path("a"), form: .value)
+      for number in 0..<35 {
+        engine.listen(listening, authorization: slow) { _ in
+        } started: { id, start in
+          started.add("\(number) \(id != nil) \(start.sequence)")
+        }
+      }
+      engine.submit { _ in
+        Decision(try .set(Location("b"), WriteValue(2)), ())
+      } completion: { _ in
+        answered.add(started.values.count)
+      }
+      gate.open()
+      // Ten verdicts take ten milliseconds.
+      #expect(await answered.wait(for: 1) == [10])
+      let all = await started.wait(for: 35)
+      #expect(all == (0..<35).map { "\($0) true 2" })
+      #expect(engine.listenerCounts == (35, 1))
+    }
+  }
+
+  @Test func `listeners that could not begin in time begin although the engine stops`() async throws
+  {
+    let setting = Setting()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    let journal = FaultyJournal(InMemoryJournal())
+    let started = Answers<Bool>()
+    try await withEngine(journal, configuration: configuration) { engine in
+      let slow = ListenAuthorization { _, _ in
+        setting.advance(.milliseconds(6))
+        return ListenVerdict(isAllowed: true)
+      }
+      let outcomes = Answers<Outcome>()
+      let gate = journal.holdNextAppend()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      for _ in 0..<7 {
+        engine.listen(Listening(.root), authorization: slow) { _ in
+        } started: { id, _ in
+          started.add(id != nil)
+        }
+      }
+      engine.stop()
+      gate.open()
+    }
+    #expect(started.values == [Bool](repeating: true, count: 7))
+  }
+
   /// Reads the clock: each look takes a millisecond, so a turn authorizes one listener or case.
   private static func slowClock() -> @Sendable () -> Duration {
     let reads = Mutex<Int64>(0)

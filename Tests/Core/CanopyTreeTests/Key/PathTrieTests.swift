@@ -68,6 +68,18 @@ struct PathTrieTests {
         }
         #expect(isComplete && visited.sorted() == overlapping.sorted())
 
+        let several = [other, random.pick(Self.paths), random.pick(Self.paths)]
+        let expectedOfSeveral = model.filter { path, _ in
+          several.contains { path.hasPrefix($0) || $0.hasPrefix(path) }
+        }
+        for paths in [several, several.sorted()] {
+          var found: [Int] = []
+          trie.forEach(overlapping: paths) { found.append($0) }
+          #expect(Set(found) == Set(expectedOfSeveral.values))
+          // Sorted paths give each value once.
+          if paths == several.sorted() { #expect(found.count == expectedOfSeveral.count) }
+        }
+
         var below: [Int] = []
         trie.subtrie(at: other)?.forEach { below.append($0) }
         #expect(below.sorted() == model.filter { $0.key.hasPrefix(other) }.values.sorted())

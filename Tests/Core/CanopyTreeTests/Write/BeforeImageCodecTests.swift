@@ -78,6 +78,33 @@ struct BeforeImageCodecTests {
     }
   }
 
+  @Test func `many small values are stored up to the bound, whatever their estimate is`() throws {
+    // A digit and a comma each, and the other bracket.
+    let count = (BeforeImageCodec.bytesMax - 1) / 2
+    func image(_ count: Int) -> [Assignment] {
+      (0..<count).map { Assignment(Path.root.child(Key(index: Int32($0))), 1) }
+    }
+    let text = try #require(encoded(image(count), of: image(count)))
+    #expect(text.utf8.count == BeforeImageCodec.bytesMax - 1)
+    #expect(encoded(image(count + 1), of: image(count + 1)) == nil)
+  }
+
+  #if CANOPY_COUNT_WORK
+    @Test func `a large image is given up after a bounded number of values`() {
+      // Each value has a little less than the bound.
+      let value = Node(children: (0..<1_000).map { (Key(index: $0), 7) })
+      func touched(_ count: Int32) -> Int {
+        let image = (0..<count).map { Assignment(Path.root.child(Key(index: $0)), value) }
+        return WorkCounter.nodesTouched {
+          #expect(encoded(image, of: image) == nil)
+          #expect(encoded(image, of: []) == nil)
+        }
+      }
+      let few = touched(100)
+      #expect(few > 0 && touched(1_000) == few)
+    }
+  #endif
+
   private static let assignments = [Assignment.at("a", 1), .at("b", 2)]
 
   @Test(arguments: [

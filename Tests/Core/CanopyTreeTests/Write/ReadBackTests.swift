@@ -114,7 +114,143 @@ struct ReadBackTests {
     }
   }
 
+  /// Returns a key of one of the forms that are read back in different ways.
+  private func key(_ random: inout SeededRandom) -> Key {
+    let number = random.below(1_000)
+    return .of(
+      random.pick([
+        "\(number)", "0\(number)", "-\(number + 1)", "k\(number)", "é\(number)", "q\"\(number)\\",
+        "-OaBcDeFgHiJkLmNo\(100 + number % 900)", "longlonglonglong\(number)",
+        "long\"long\u{1F333}longlong\(number)",
+      ]))
+  }
+
+  /// Returns assignments to many locations, some of them priorities, with few values or many.
+  private func many(_ random: inout SeededRandom) -> [Assignment] {
+    let branches = (0..<4).map { _ in Path.root.child(key(&random)).child(key(&random)) }
+    let values = 1 + random.below(random.pick([2, 6, 1_000]))
+    var found: Set<Location> = []
+    for _ in 0..<1 + random.below(300) {
+      var path = random.pick(branches)
+      let isPriority = random.oneIn(8)
+      // The priority of a branch stands before its children.
+      if !isPriority || random.oneIn(2) { path = path.child(key(&random)) }
+      let location = Location(path, isPriority: isPriority)
+      // A priority of a node that is assigned itself would overlap.
+      if !found.contains(Location(path, isPriority: !isPriority)) { found.insert(location) }
+    }
+    return found.sorted().map { Assignment($0, Node(Int64(random.below(values)))) }
+  }
+
+  @Test func `a commit with many locations of all kinds is verified, and no other commit is`()
+    throws
+  {
+    try withSeed { random in
+      for _ in 0..<60 {
+        let assignments = many(&random)
+        let bytes = encoded(assignments)
+        try #require(decoded(bytes) == assignments)
+        try #require(reads(bytes, as: assignments), "\(String(decoding: bytes, as: UTF8.self))")
+        var output = JSONOutput()
+        try #require(BeforeImageCodec.append(assignments, of: [.at("a", 1)], to: &output))
+        let isRead = output.withBytes {
+          BeforeImageCodec.decodes($0, as: assignments, of: [.at("a", 1)])
+        }
+        try #require(isRead)
+
+        let (one, other) = (random.below(assignments.count), random.below(assignments.count))
+        var others = assignments
+        others[one].value = "another"
+        try #require(!reads(bytes, as: others))
+        others = assignments
+        others.remove(at: one)
+        try #require(!reads(bytes, as: others))
+        // The locations of two values are exchanged in the text.
+        if assignments[one].value != assignments[other].value {
+          others = assignments
+          others[one].location = assignments[other].location
+          others[other].location = assignments[one].location
+          try #require(!reads(encoded(others), as: assignments))
+        }
+        // A location is there twice.
+        try #require(!reads(encoded(assignments + [assignments[one]]), as: assignments))
+        for _ in 0..<10 {
+          var damaged = bytes
+          damaged[random.below(damaged.count)] = random.pick(Array(#"[]{}",:.0a\/é"#.utf8))
+          guard reads(damaged, as: assignments) else { continue }
+          try #require(decoded(damaged) == assignments)
+        }
+      }
+    }
+  }
+
+  /// Functions that return the value of one of so many assignments.
+  private static let patterns:
+    [(name: String, value: @Sendable (_ index: Int, _ count: Int) -> Int)] = [
+      ("one value", { _, _ in 0 }), ("different values", { index, _ in index }),
+      ("four values in turn", { index, _ in index % 4 }),
+      ("ten values in turn", { index, _ in index % 10 }),
+      // Three groups end where they can only be found behind the fourth one.
+      (
+        "open groups",
+        { index, count in index < 3 ? index : index < count - 3 ? 9 : index - (count - 3) }
+      ),
+    ]
+
   #if CANOPY_COUNT_WORK
+    private func compared(_ body: () throws -> Void) rethrows -> Int {
+      let counter = WorkCounter()
+      try WorkCounter.$current.withValue(counter) { try body() }
+      return counter.locationsCompared
+    }
+
+    @Test(
+      arguments: ["k", "", "0", "longlonglonglong", "é", "q\"", "-OaBcDeFgHiJkLmN"], [false, true])
+    func `each location is compared with few others, whatever its keys are`(
+      prefix: String, isPriority: Bool
+    ) throws {
+      let branch = Path(keys: [Key](repeating: "level", count: 26))
+      for (name, value) in Self.patterns {
+        for count in [256, 2_048] {
+          let locations = (0..<count).map { index in
+            Location(branch.child(.of("\(prefix)\(1_000 + index)")), isPriority: isPriority)
+          }
+          let assignments = locations.sorted().enumerated().map { index, location in
+            Assignment(location, Node(Int64(value(index, count))))
+          }
+          let bytes = encoded(assignments)
+          let most = (2 * AssignmentCodec.window + 1) * count
+          var isRead = false
+          let work = compared { isRead = reads(bytes, as: assignments) }
+          #expect(isRead && work >= count && work <= most, "\(name) at \(count): \(work)")
+          let image = Array(assignments.suffix(200))
+          var output = JSONOutput()
+          #expect(BeforeImageCodec.append(image, of: [], to: &output))
+          let workOfImage = compared {
+            isRead = output.withBytes { BeforeImageCodec.decodes($0, as: image, of: []) }
+          }
+          #expect(isRead && workOfImage <= (2 * AssignmentCodec.window + 1) * 200, "\(name)")
+        }
+      }
+    }
+
+    @Test func `text in another order is refused after a bounded number of comparisons`() {
+      // Each group has a location at each end, so each next one would be found behind all others.
+      let count = 2_000
+      let places = (0..<count).map { "longlonglonglong\(10_000 + $0)" }
+      let assignments = places.enumerated().map { index, place in
+        Assignment(
+          Path.root.child(.of(place)), Node(Int64(min(index, count - 1 - index))))
+      }
+      let groups = (0..<count / 2).map {
+        #"[["\#(places[$0])","\#(places[count - 1 - $0])"],\#($0)]"#
+      }
+      let bytes = Array("[\(groups.joined(separator: ","))]".utf8)
+      #expect(decoded(bytes) == assignments)
+      let work = compared { #expect(!reads(bytes, as: assignments)) }
+      #expect(work <= (2 * AssignmentCodec.window + 1) * count)
+    }
+
     @Test func `verifying creates no nodes of a packed branch`() {
       let post = Node.of(["title": "Hello", "body": "World", "starCount": 3])
       let assignments = [Assignment.at("posts/p", post), .at("user-posts/u/p", post)]
