@@ -7,10 +7,6 @@ public enum BeforeImageCodec {
   /// would store all the removed data again.
   public static let bytesMax = 64 * 1024
 
-  /// The estimated bytes from which on values surely have more than `bytesMax` bytes together. The estimate is farthest
-  /// from the truth for an integer of one digit with its comma: 24 bytes for two.
-  static let estimatesMax = 24 * bytesMax
-
   /// Replaces the contents of `output` by the encoded before-image.
   ///
   /// - Returns: false if the image is too large; the contents of `output` are then unspecified.
@@ -25,16 +21,10 @@ public enum BeforeImageCodec {
   /// Appends the encoded before-image.
   ///
   /// - Returns: false if the image is too large; `output` is then unchanged.
-  /// - Complexity: O(bytes kept), and O(`estimatesMax`) if the image is too large.
+  /// - Complexity: O(bytes kept).
   public static func append(
     _ image: [Assignment], of assignments: [Assignment], to output: inout JSONOutput
   ) -> Bool {
-    var estimatesLeft = estimatesMax
-    for assignment in image {
-      var budget = bytesMax
-      guard estimatesLeft > 0, assignment.value.fits(budget: &budget) else { return false }
-      estimatesLeft -= bytesMax - budget
-    }
     let start = output.count
     guard write(image, of: assignments, to: &output, countMax: start + bytesMax) else {
       output.truncate(to: start)
@@ -50,11 +40,14 @@ public enum BeforeImageCodec {
       output.append("[")
       for (index, assignment) in image.enumerated() {
         if index > 0 { output.append(",") }
+        // Estimated one by one, so that an image that is too large costs no more than its first values.
+        guard assignment.value.fits(bytes: bytesMax) else { return false }
         output.append(assignment.value, style: .export)
         guard output.count <= countMax else { return false }
       }
       output.append("]")
     } else {
+      for assignment in image where !assignment.value.fits(bytes: bytesMax) { return false }
       output.append("{\"of\":")
       guard AssignmentCodec.encode(image, to: &output, bytesMax: countMax - output.count) else {
         return false
