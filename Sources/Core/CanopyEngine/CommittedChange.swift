@@ -24,6 +24,8 @@ public final class CommittedChange: Sendable {
   /// The root of the tree after the commits.
   let after: Node
   private let written: Written
+  /// Whether `before` has only the children that the query of the listener selects.
+  private let beforeIsResult: Bool
 
   private enum Written: Sendable {
     /// The assignments of one commit, in order.
@@ -48,6 +50,7 @@ public final class CommittedChange: Sendable {
     before = change.before
     after = change.after
     written = .assignments(change.commit.assignments)
+    beforeIsResult = false
   }
 
   /// Creates one change from several, which are successive for every view that they concern.
@@ -68,15 +71,20 @@ public final class CommittedChange: Sendable {
     bytes = locations.count * CommittedChange.locationBytes
     heldBytes = bytes
     written = .locations(locations)
+    beforeIsResult = false
   }
 
   /// Creates the difference between two versions for a listener.
   ///
   /// - Parameters:
   ///   - before: the root of the older version; what the listener does not show may be absent.
+  ///   - isResult: whether it has only the children that the query of the listener selects.
   ///   - time: the time of the last commit, in milliseconds since 1970.
   ///   - locations: the locations that the commits wrote and that concern the listener.
-  init(from before: Node, to snapshot: Snapshot, at time: Int64, locations: Set<Location>) {
+  init(
+    from before: Node, isResult: Bool, to snapshot: Snapshot, at time: Int64,
+    locations: Set<Location>
+  ) {
     sequence = snapshot.sequence
     self.time = time
     self.before = before
@@ -84,6 +92,7 @@ public final class CommittedChange: Sendable {
     bytes = locations.count * CommittedChange.locationBytes
     heldBytes = bytes
     written = .locations(locations)
+    beforeIsResult = isResult
   }
 
   /// The bytes from which on the versions of the tree are mostly freed on another thread. The loop that is last to deliver
@@ -149,15 +158,19 @@ public final class CommittedChange: Sendable {
     Notification(listening, self)
   }
 
-  /// Returns the number of children that `events` may look at, besides those that were written one by one.
+  /// Returns the number of children that `events` may look at, besides those that one commit wrote one by one.
   /// O(locations).
   func childrenCompared(for listening: Listening) -> Int {
     switch written {
     case .assignments(let assignments):
-      listening.childrenCompared(from: before, to: after, by: assignments)
+      return listening.childrenCompared(from: before, to: after, by: assignments)
+    case .locations where beforeIsResult:
+      return listening.childrenCompared(fromResult: before, to: after)
     case .locations(let locations):
-      listening.childrenCompared(
-        from: before, to: after, by: locations.map { Assignment($0, .absent) })
+      // Many commits may have written more locations than one commit can.
+      return locations.count
+        + listening.childrenCompared(
+          from: before, to: after, by: locations.map { Assignment($0, .absent) })
     }
   }
 
@@ -168,7 +181,8 @@ public final class CommittedChange: Sendable {
       return listening.events(from: before, to: after, by: assignments)
     case .locations(let locations):
       guard listening.form == .sync, listening.query.isUnbounded else {
-        return listening.events(from: before, to: after, by: [])
+        return listening.events(
+          from: before, to: after, by: [], beforeIsResult: beforeIsResult)
       }
       guard before.at(listening.path) != after.at(listening.path) else { return [] }
       return listening.changes(

@@ -193,19 +193,7 @@ extension Engine {
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
     if !isComplete, !isPlanted(.replyBeforeEvents) {
-      let start = time
-      var left: [WriteQueue.Entry] = []
-      for request in batch.requests {
-        // The body of a barrier takes its time here, such as the verdict about a new listener.
-        if time - start >= Engine.batchTimeMax, request is Barrier {
-          left.append(WriteQueue.Entry(owner: .server, request: request))
-          continue
-        }
-        request.complete(nil)
-        time = watch.note(request.name, since: time)
-      }
-      // Before the requests that the batch did not reach.
-      writer.taken += left.reversed()
+      time = complete(batch.requests, since: time, writer)
     }
     // Freeing the pages that the commits replaced takes a while, so it comes last. So does freeing a large write that
     // was refused.
@@ -215,6 +203,31 @@ extension Engine {
     } else {
       withExtendedLifetime(before) {}
     }
+    return time
+  }
+
+  /// Completes the requests of a batch that is published. If the steps between two batches take longer than a batch
+  /// may, the others follow the next batches, in their order. At least one is carried out.
+  ///
+  /// Returns the time at the end.
+  private func complete(
+    _ requests: [any PendingRequest], since start: Duration, _ writer: WriterState
+  ) -> Duration {
+    var time = start
+    var inSteps = Duration.zero
+    var left: [WriteQueue.Entry] = []
+    for request in requests {
+      let isStep = request is Barrier
+      if isStep, inSteps >= Engine.batchTimeMax {
+        left.append(WriteQueue.Entry(owner: .server, request: request))
+        continue
+      }
+      request.complete(nil)
+      let end = watch.note(request.name, since: time)
+      if isStep { inSteps += end - time }
+      time = end
+    }
+    writer.taken += left.reversed()
     return time
   }
 

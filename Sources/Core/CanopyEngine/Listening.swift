@@ -90,25 +90,31 @@ public struct ListenStart: Sendable {
 extension Listening {
   /// Returns the changes of the view between two versions of the tree.
   ///
-  /// - Complexity: O(changes), however large the value is, if the location keeps the index of the query's order.
+  /// - Complexity: O(changes), however large the value is, if the location keeps the index of the query's order. With
+  ///   `beforeIsResult`, O(both results).
   ///
   /// - Parameters:
   ///   - old: the root before the commit.
   ///   - new: the root after it.
   ///   - assignments: the writes of the commit; only events of the form `sync` for a whole location need them.
-  func events(from old: Node, to new: Node, by assignments: [Assignment]) -> [ListenEvent] {
+  ///   - beforeIsResult: whether the old root has only the children that the query selects.
+  func events(
+    from old: Node, to new: Node, by assignments: [Assignment], beforeIsResult: Bool = false
+  ) -> [ListenEvent] {
     let before = old.at(path)
     let after = new.at(path)
+    // A result shares no page with the branch, so a comparison with the branch would visit all children.
+    let compared = beforeIsResult ? query.value(of: after) : after
     switch form {
     case .child:
-      return query.changes(from: before, to: after).map(ListenEvent.child)
+      return query.changes(from: before, to: compared).map(ListenEvent.child)
     case .value:
       let isSame =
-        query.isUnbounded ? before == after : query.changes(from: before, to: after).isEmpty
+        query.isUnbounded ? before == after : query.changes(from: before, to: compared).isEmpty
       return isSame ? [] : [.value(after)]
     case .sync:
       let puts =
-        query.isUnbounded ? puts(before, after, assignments) : puts(before, after)
+        query.isUnbounded ? puts(before, after, assignments) : puts(before, compared)
       return puts.isEmpty ? [] : [.put(puts)]
     }
   }
@@ -127,6 +133,14 @@ extension Listening {
       for node in [before, after] where !query.isIndexed(in: node) { count += node.childCount }
     }
     return count
+  }
+
+  /// Returns the number of children that `events` may look at with `beforeIsResult`: those of both results, or all
+  /// children if they are sorted first. O(log n)
+  func childrenCompared(fromResult old: Node, to new: Node) -> Int {
+    let after = new.at(path)
+    let count = query.isIndexed(in: after) ? query.count(in: after) : after.childCount
+    return old.at(path).childCount + count
   }
 
   /// Returns the writes at and below the location, relative to it.

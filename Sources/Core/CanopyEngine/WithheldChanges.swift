@@ -35,20 +35,26 @@ public struct WithheldChanges: Sendable {
   /// Begins with the version before a commit.
   ///
   /// - Returns: nil if the query has bounds and selects too many children.
-  /// - Complexity: O(1), or O(result) if the query has bounds.
+  /// - Complexity: O(1), or O(result) if the query has bounds; see also `childrenSorted`.
   public init?(before change: CommittedChange, for listening: Listening) {
-    guard WithheldChanges.mayBegin(before: change, for: listening) else { return nil }
+    let (query, node) = (listening.query, change.before.at(listening.path))
+    guard query.isUnbounded || query.count(in: node) <= WithheldChanges.childrenMax else {
+      return nil
+    }
     self.listening = listening
-    shown = listening.query.value(of: change.before.at(listening.path))
+    shown = query.value(of: node)
     time = change.time
     sequence = change.sequence
-    listBytes = listening.query.isUnbounded ? 0 : shown.childCount * WithheldChanges.childBytes
+    listBytes = query.isUnbounded ? 0 : shown.childCount * WithheldChanges.childBytes
   }
 
-  /// Whether the version before a commit can be kept: the query has no bounds, or does not select too many children.
-  public static func mayBegin(before change: CommittedChange, for listening: Listening) -> Bool {
-    let query = listening.query
-    return query.isUnbounded || query.count(in: change.before.at(listening.path)) <= childrenMax
+  /// Returns the number of children that the initializer sorts, because the location does not keep the index of the
+  /// query. O(1)
+  public static func childrenSorted(
+    before change: CommittedChange, for listening: Listening
+  ) -> Int {
+    let (query, node) = (listening.query, change.before.at(listening.path))
+    return query.isUnbounded || query.isIndexed(in: node) ? 0 : node.childCount
   }
 
   /// Adds a commit.
@@ -105,12 +111,16 @@ public struct WithheldChanges: Sendable {
 
   /// Returns one change that stands for the commits.
   ///
+  /// Its events cost O(both results) if the query has bounds and the location keeps its index. Without bounds they cost
+  /// O(log n) for each child that differs.
+  ///
   /// - Parameter snapshot: a version after them, and after no other commit that concerns the listener.
   public func change(to snapshot: Snapshot) -> CommittedChange {
     assert(isContained(in: snapshot), "a withheld commit would be lost")
     var before = Tree()
     before.apply([Assignment(listening.path, shown)])
     return CommittedChange(
-      from: before.root, to: snapshot, at: time, locations: written ?? [Location(.root)])
+      from: before.root, isResult: !listening.query.isUnbounded, to: snapshot, at: time,
+      locations: written ?? [Location(.root)])
   }
 }

@@ -340,12 +340,9 @@ package final class EventHub: Sendable {
   /// Handles the next event, or a part of it. Returns whether there was one.
   private func step() -> Bool {
     if let delivery = state.value.delivery {
-      if let work = delivery.nextLongWork() {
-        compute(work)
-        return true
-      }
       if let step = delivery.step() {
         state.value.turn?.count(step)
+        if let work = step.work { compute(work) }
       } else if state.value.delivery === delivery {
         state.value.delivery = nil
       }

@@ -80,10 +80,10 @@ package final class HubSubscription {
   /// Adds a commit to those that are withheld. Returns the bytes by which the memory may have grown; nil if the commit
   /// cannot be withheld.
   package func withhold(_ change: CommittedChange) -> Int? {
-    if withheld == nil, let listening = view?.listening {
-      withheld = WithheldChanges(before: change, for: listening)
-    }
-    return withheld?.append(change)
+    guard withheld == nil, let view else { return withheld?.append(change) }
+    let first = view.firstWithheld(change)
+    withheld = first.changes
+    return first.bytes
   }
 }
 

@@ -23,7 +23,7 @@ struct HubTurn {
   /// Counts a step of a delivery.
   mutating func count(_ step: ViewDelivery.Step) {
     bytes += step.bytes
-    if step.encodes { countLongStep() }
+    if step.isLong { countLongStep() }
   }
 
   /// Counts a step that takes longer than sending the events of one commit to one subscription.

@@ -12,6 +12,8 @@ package final class LocalView {
   /// Subscriptions that wait for the engine to begin.
   package var starting = 0
   private var subscriptions: [HubSubscription] = []
+  /// The last commit that was withheld first, until `forgetWithheld`.
+  private var lastWithheld: FirstWithheld?
   /// The number of subscriptions of each protocol.
   private var formats: [EventFormat: Int] = [:]
 
@@ -46,6 +48,26 @@ package final class LocalView {
     formats[subscription.format] = left > 0 ? left : nil
   }
 
+  /// Returns the commit as the first one that is withheld from a subscription. It is made once for all subscriptions.
+  ///
+  /// - Complexity: that of `FirstWithheld.init` for the first of them, else O(1).
+  func firstWithheld(_ change: CommittedChange) -> FirstWithheld {
+    if let last = lastWithheld, last.commit === change { return last }
+    let first = FirstWithheld(change, of: listening)
+    lastWithheld = first
+    return first
+  }
+
+  /// Keeps the result of work beside the event loop, for `firstWithheld`.
+  func keep(_ first: FirstWithheld) {
+    lastWithheld = first
+  }
+
+  /// Releases the memory of the last commit that was withheld first, when all subscriptions have it.
+  func forgetWithheld() {
+    lastWithheld = nil
+  }
+
   /// Returns a delivery of notifications, in order, to all subscriptions.
   ///
   /// - Parameters:
@@ -68,5 +90,22 @@ package final class LocalView {
     // The events may wait for a client for long. They must not keep versions of the whole tree.
     notification.releaseChange()
     return encoded
+  }
+}
+
+/// A commit that is the first one to be withheld from a subscription.
+struct FirstWithheld: Sendable {
+  let commit: CommittedChange
+  /// The commits that are withheld: this one; nil if the query selects too many children.
+  let changes: WithheldChanges?
+  /// See `WithheldChanges.append`; nil if the query selects too many children.
+  let bytes: Int?
+
+  /// - Complexity: that of `WithheldChanges.init` and of `WithheldChanges.append`.
+  init(_ commit: CommittedChange, of listening: Listening) {
+    var changes = WithheldChanges(before: commit, for: listening)
+    bytes = changes?.append(commit)
+    self.changes = changes
+    self.commit = commit
   }
 }

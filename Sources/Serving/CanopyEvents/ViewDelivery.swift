@@ -66,8 +66,12 @@ final class ViewDelivery {
   struct Step {
     /// The bytes that were copied, and those of shared buffers that were handed over.
     var bytes = 0
-    /// Whether events were encoded, which takes longer than sending them.
-    var encodes = false
+    /// Whether the step takes longer than sending events: it encoded some, withheld a commit, or looked at many
+    /// subscriptions.
+    var isLong = false
+    /// Work that takes long, to be carried out beside the event loop before the next step. If it is not carried out,
+    /// the next steps do the work themselves.
+    var work: (@Sendable () -> Void)?
   }
 
   /// The subscriptions of one protocol, and the notifications for them.
@@ -82,6 +86,8 @@ final class ViewDelivery {
     var others: [HubSubscription] = []
     /// The checks that are left before the first notification; nil before they are known.
     var checks: Deque<ListenCheck>?
+    /// The subscriptions that are asked before the first notification; nil before that begins.
+    var asking: Asking?
 
     init(_ format: EventFormat, _ subscriptions: [HubSubscription], _ notifications: Deque<Item>) {
       self.format = format
@@ -89,6 +95,15 @@ final class ViewDelivery {
       self.notifications = notifications
       recipients = subscriptions
     }
+  }
+
+  /// The subscriptions that are asked whether the next commit is to be withheld from them.
+  private struct Asking {
+    /// The subscriptions that were not asked.
+    var left: ArraySlice<HubSubscription>
+    /// Whether the events begin a group, so that the subscriptions are all. Otherwise they are those from which the
+    /// earlier commits of the group were withheld.
+    let isFirst: Bool
   }
 
   private let view: LocalView
@@ -103,17 +118,22 @@ final class ViewDelivery {
   /// The subscription that gets the first part next.
   private var next = 0
   private var group = Group()
-  /// Whether `nextLongWork` has returned the work on the next events.
-  private var hasReturnedWork = false
+  /// Whether a step has returned the work of withholding the next commit.
+  private var hasReturnedWithholding = false
+  /// Whether a step has looked for long work on the next events.
+  private var hasLookedForWork = false
   private let prepared = Prepared()
 
-  /// The result of long work on the next events, which the event loop need not make again. Any thread may set it.
+  /// The results of long work, which the event loop need not do again. Any thread may set them.
   private final class Prepared: Sendable {
     let encoded = Mutex<EventEncoder.Encoded?>(nil)
+    let firstWithheld = Mutex<FirstWithheld?>(nil)
   }
 
   /// The bytes of events that are delivered together.
   private static let groupBytes = 64 * 1024
+  /// The subscriptions that a step asks whether their clients are slow.
+  private static let askedMax = 64
 
   /// Creates a delivery to some subscriptions of a view.
   ///
@@ -139,15 +159,19 @@ final class ViewDelivery {
     if let first = laterRuns.popLast() { run = first }
   }
 
-  /// Returns work on the next events that takes long, to be carried out beside the event loop before the next step; nil if
-  /// there is none, or this method has returned it already.
-  func nextLongWork() -> (@Sendable () -> Void)? {
-    guard !hasReturnedWork, let next = nextEncoded,
+  /// Delivers everything at once.
+  func finish() {
+    while step() != nil {}
+  }
+
+  /// Returns work on the next events that takes long; nil if there is none, or if no subscription gets them.
+  private func longWork() -> (@Sendable () -> Void)? {
+    guard let next = run.notifications.first?.notification,
+      run.recipients.contains(where: { !$0.hasEnded }),
       next.takesLong(
         bytesMax: EventHub.comparedBytesMax, childrenMax: EventHub.comparedChildrenMax)
         || view.encoder.takesLong(next)
     else { return nil }
-    hasReturnedWork = true
     return { [encoder = view.encoder, format = run.format, prepared] in
       _ = next.events
       let encoded = encoder.prepare(next, in: format)
@@ -155,36 +179,16 @@ final class ViewDelivery {
     }
   }
 
-  /// Delivers everything at once.
-  func finish() {
-    while step() != nil {}
-  }
-
-  /// The notification whose events the next step encodes, or nil if the next step encodes none.
-  private var nextEncoded: Notification? {
-    guard parts.isEmpty, let (notification, change) = run.notifications.first else { return nil }
-    // Events that are sent together have the same recipients.
-    let hasRecipients =
-      group.isEmpty
-      ? run.subscriptions.contains { !$0.hasEnded && !isSlow($0, change) }
-      : run.recipients.contains { !$0.hasEnded }
-    return hasRecipients ? notification : nil
-  }
-
-  /// Whether the next commit is to be withheld from a subscription.
-  private func isSlow(_ subscription: HubSubscription, _ change: CommittedChange?) -> Bool {
-    guard mayWithhold, let change, !subscription.hasEnded,
-      subscription.subscriber?.withholdsEvents == true
-    else { return false }
-    return subscription.isBehind
-      || WithheldChanges.mayBegin(before: change, for: view.listening)
-  }
-
-  /// Encodes events, or sends a part to one subscription. Returns nil at the end.
+  /// Encodes events, withholds a commit from one subscription, or sends a part to one. Returns nil at the end.
   func step() -> Step? {
     guard let part = parts.first else {
-      if check() { return Step(encodes: true) }
-      if encode() { return Step(encodes: true) }
+      if check() { return Step(isLong: true) }
+      if let step = withhold() { return step }
+      if !hasLookedForWork {
+        hasLookedForWork = true
+        if let work = longWork() { return Step(work: work) }
+      }
+      if encode() { return Step(isLong: true) }
       guard let later = laterRuns.popLast() else { return nil }
       run = later
       return Step()
@@ -224,20 +228,80 @@ final class ViewDelivery {
     return true
   }
 
+  /// Withholds the next commit from a subscription whose client reads slowly. Returns nil when all of them have it.
+  ///
+  /// Events that are sent together have the same recipients. So all subscriptions are asked before the first of them
+  /// only.
+  private func withhold() -> Step? {
+    guard mayWithhold, let change = run.notifications.first?.change else { return nil }
+    let asking = run.asking ?? beginAsking()
+    for subscription in asking.left.prefix(ViewDelivery.askedMax) {
+      var isSlow = !asking.isFirst || subscription.subscriber?.withholdsEvents == true
+      if isSlow, !subscription.hasEnded, !subscription.isBehind {
+        if let work = withholdingWork(of: change) { return Step(work: work) }
+        isSlow = !asking.isFirst || view.firstWithheld(change).changes != nil
+      }
+      run.asking?.left.removeFirst()
+      guard isSlow, !subscription.hasEnded else { continue }
+      if asking.isFirst { run.others.append(subscription) }
+      // It may lead to the next step.
+      subscription.subscriber?.withhold(change, from: subscription)
+      return Step(isLong: true)
+    }
+    if run.asking?.left.isEmpty == false { return Step(isLong: true) }
+    if asking.isFirst { removeOthers() }
+    return nil
+  }
+
+  private func beginAsking() -> Asking {
+    var asking = Asking(left: run.others[...], isFirst: group.isEmpty)
+    if asking.isFirst {
+      run.others = []
+      run.recipients = run.subscriptions
+      asking.left = run.subscriptions[...]
+    }
+    run.asking = asking
+    return asking
+  }
+
+  /// Removes the subscriptions from which the commit is withheld from those that get its events.
+  private func removeOthers() {
+    if run.others.isEmpty { return }
+    let others = Set(run.others.map(ObjectIdentifier.init))
+    run.recipients = run.subscriptions.filter { !others.contains(ObjectIdentifier($0)) }
+  }
+
+  /// Returns the work of withholding the next commit from a first subscription; nil if that does not take long, or if
+  /// the work is done.
+  private func withholdingWork(of change: CommittedChange) -> (@Sendable () -> Void)? {
+    if let first = prepared.firstWithheld.withLock({ $0.take() }) { view.keep(first) }
+    guard !hasReturnedWithholding,
+      WithheldChanges.childrenSorted(before: change, for: view.listening)
+        > EventHub.comparedChildrenMax
+    else { return nil }
+    hasReturnedWithholding = true
+    return { [listening = view.listening, prepared] in
+      let first = FirstWithheld(change, of: listening)
+      prepared.firstWithheld.withLock { $0 = first }
+    }
+  }
+
   /// Encodes the next events of the run. Returns whether there may be more to do.
   private func encode() -> Bool {
     run.checks = nil
-    let hadWork = hasReturnedWork
-    hasReturnedWork = false
-    guard let (notification, change) = run.notifications.popFirst() else { return addGroup() }
+    run.asking = nil
+    view.forgetWithheld()
+    hasReturnedWithholding = false
+    hasLookedForWork = false
+    let prepared = prepared.encoded.withLock { $0.take() }
+    guard let notification = run.notifications.popFirst()?.notification else { return addGroup() }
     // If all subscriptions have ended, no events are computed.
     guard run.subscriptions.contains(where: { !$0.hasEnded }) else {
       run.notifications.removeAll()
       group = Group()
       return false
     }
-    let prepared = hadWork ? prepared.encoded.withLock { $0.take() } : nil
-    guard withhold(change) else { return true }
+    guard run.recipients.contains(where: { !$0.hasEnded }) else { return true }
     switch view.encoded(notification, in: run.format, prepared) {
     case .lines(let lines, let memory):
       group.append(lines, of: notification, memory: memory)
@@ -250,26 +314,6 @@ final class ViewDelivery {
       parts.append(.end(error.code))
     }
     return true
-  }
-
-  /// Withholds a commit from the subscriptions whose clients read slowly. Returns whether others get its events.
-  private func withhold(_ change: CommittedChange?) -> Bool {
-    guard mayWithhold, let change else { return true }
-    if group.isEmpty {
-      let hadOthers = !run.others.isEmpty
-      run.others = run.subscriptions.filter { isSlow($0, change) }
-      if !run.others.isEmpty {
-        let others = Set(run.others.map(ObjectIdentifier.init))
-        run.recipients = run.subscriptions.filter { !others.contains(ObjectIdentifier($0)) }
-      } else if hadOthers {
-        run.recipients = run.subscriptions
-      }
-    }
-    guard !run.others.isEmpty else { return true }
-    for subscription in run.others where !subscription.hasEnded {
-      subscription.subscriber?.withhold(change, from: subscription)
-    }
-    return run.recipients.contains { !$0.hasEnded }
   }
 
   /// Returns whether there was anything to add.

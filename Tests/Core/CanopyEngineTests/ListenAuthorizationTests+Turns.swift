@@ -49,43 +49,6 @@ extension ListenAuthorizationTests {
     }
   }
 
-  @Test func `a write waits for the first of many beginning listeners, and the others begin later`()
-    async throws
-  {
-    let setting = Setting()
-    var configuration = Engine.Configuration()
-    configuration.elapsed = setting.elapsed
-    let journal = FaultyJournal(InMemoryJournal())
-    try await withEngine(journal, configuration: configuration) { engine in
-      let slow = ListenAuthorization { _, _ in
-        setting.advance(.milliseconds(1))
-        return ListenVerdict(isAllowed: true)
-      }
-      let (outcomes, started, answered) = (Answers<Outcome>(), Answers<String>(), Answers<Int>())
-      let gate = journal.holdNextAppend()
-      engine.submitSet("a", 1, outcomes)
-      await gate.reached()
-      let listening = Listening(try Path("a"), form: .value)
-      for number in 0..<35 {
-        engine.listen(listening, authorization: slow) { _ in
-        } started: { id, start in
-          started.add("\(number) \(id != nil) \(start.sequence)")
-        }
-      }
-      engine.submit { _ in
-        Decision(try .set(Location("b"), WriteValue(2)), ())
-      } completion: { _ in
-        answered.add(started.values.count)
-      }
-      gate.open()
-      // Ten verdicts take ten milliseconds.
-      #expect(await answered.wait(for: 1) == [10])
-      let all = await started.wait(for: 35)
-      #expect(all == (0..<35).map { "\($0) true 2" })
-      #expect(engine.listenerCounts == (35, 1))
-    }
-  }
-
   @Test func `listeners that could not begin in time begin although the engine stops`() async throws
   {
     let setting = Setting()
@@ -198,6 +161,60 @@ extension ListenAuthorizationTests {
       _ = await done.wait(for: 1)
       #expect(asked.values.count == 16)
       withExtendedLifetime(group) {}
+    }
+  }
+
+  @Test func `a write waits for the listeners that fit in a batch, and the others begin in order`()
+    async throws
+  {
+    // Each authorization takes a millisecond, and nothing else takes time.
+    let setting = Setting()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      let count = 45
+      let started = Answers<Int>()
+      let starts = Answers<Int64>()
+      let listening = Listening(try Path("b"), form: .value)
+      for number in 0..<count {
+        let authorization = ListenAuthorization { _, time in
+          setting.advance(.milliseconds(1))
+          self.asked.add(time)
+          return ListenVerdict(isAllowed: true)
+        }
+        engine.listen(listening, authorization: authorization) { notification in
+          self.received.add("\(number): \(notification.sequence)")
+        } denied: {
+        } started: { id, start in
+          started.add(id == nil ? -1 : number)
+          starts.add(start.sequence)
+        }
+      }
+      let answered = Answers<Int>()
+      @Sendable func write(_ value: Int64, then next: (@Sendable () -> Void)? = nil) {
+        engine.submit { _ in
+          Decision(try .set(Location("b"), WriteValue(Node(value))), ())
+        } completion: { _ in
+          answered.add(self.asked.values.count)
+          next?()
+        }
+      }
+      write(1) { write(2) { write(3) } }
+      gate.open()
+      #expect(await answered.wait(for: 3) == [10, 20, 30])
+      #expect(await started.wait(for: count) == Array(0..<count))
+      // A batch begins with the listeners that are left, and each of them gets the commits after its start.
+      #expect(starts.values == (0..<count).map { min(2 + Int64($0) / 10, 4) })
+      try await engine.set("b", 4)
+      let expected = (0..<count).flatMap { number in
+        (min(3 + number / 10, 5)...5).map { "\(number): \($0)" }
+      }
+      #expect(Set(received.values) == Set(expected) && received.values.count == expected.count)
     }
   }
 }

@@ -163,4 +163,151 @@ struct WithheldChangesTests {
       children.append((Key(index: Int32(children.count)), 1))
     }
   }
+
+  /// A list of numbered children with an index.
+  private static func list(_ count: Int, _ order: Order) -> Tree {
+    var plan = IndexPlan()
+    plan.declare(order, at: ["a"])
+    let children = (0..<Int32(count)).map {
+      (Key(index: $0), Node(children: [("n", Node(Int64($0)))]))
+    }
+    return Tree(root: Node(children: [("a", Node(children: children))]), indexPlan: plan)
+  }
+
+  @Test(arguments: Listening.Form.allCases)
+  func `the events of a catch-up are those of the difference, for lists of many children`(
+    _ form: Listening.Form
+  ) throws {
+    var random = SeededGenerator(printingSeedFor: "WithheldChangesTests.lists")
+    let list = try Path("a")
+    for round in 0..<150 {
+      let order: Order = random.pick([.key, .value, .priority, .child(try Path("n"))])
+      let n = Int.random(in: 1...30, using: &random)
+      let limit: Query.Limit? = random.pick([nil, .first(n), .last(n)])
+      func bound() -> Query.Bound? {
+        guard random.oneIn(3) else { return nil }
+        let key = Key(index: Int32.random(in: 0..<80, using: &random))
+        let value = Int64.random(in: 0..<40, using: &random)
+        return order == .key
+          ? Query.Bound(.absent, key: key, isInclusive: random.oneIn(2))
+          : Query.Bound(.integer(value), key: random.oneIn(2) ? key : nil)
+      }
+      let query = try Query(order: order, lower: bound(), upper: bound(), limit: limit)
+      let listening = Listening(list, query, form: form)
+      var tree = random.oneIn(2) ? Self.list(60, order) : Self.list(60, .key)
+      let before = tree.root
+      var withheld: WithheldChanges?
+      for sequence in 1...Int64.random(in: 1...8, using: &random) {
+        var assignments: [Assignment] = []
+        for key in Set((0..<3).map { _ in Int32.random(in: 0..<80, using: &random) }).sorted() {
+          let child = list.child(Key(index: key))
+          let node = tree.root.at(child)
+          let number = Node(Int64.random(in: 0..<40, using: &random))
+          switch Int.random(in: 0..<6, using: &random) {
+          case 0: assignments.append(Assignment(child, .absent))
+          case 1: assignments.append(Assignment(child, number))
+          case 2 where !node.isAbsent:
+            assignments.append(Assignment(Location(child, isPriority: true), number))
+          case 3: assignments.append(Assignment(child, node))
+          default: assignments.append(Assignment(child.child("n"), number))
+          }
+        }
+        if random.oneIn(40) {
+          assignments = [Assignment(list, Self.list(20, .key).root.at(list))]
+        }
+        let change = Self.commit(assignments, to: &tree, sequence)
+        if withheld == nil { withheld = WithheldChanges(before: change, for: listening) }
+        _ = withheld?.append(change)
+      }
+      let caughtUp = try #require(withheld).change(to: Snapshot(root: tree.root, sequence: 99))
+      let events = caughtUp.events(for: listening)
+      listening.expect(events, from: before.at(list), to: tree.root.at(list))
+      guard form == .child else { continue }
+      let changes = listening.query.changes(from: before.at(list), to: tree.root.at(list))
+      try #require(events == changes.map(ListenEvent.child), "round \(round)")
+    }
+  }
+
+  #if CANOPY_COUNT_WORK
+    /// Queries of which each selects about a hundred children of `list`, or all of them.
+    private static func queries(of count: Int) throws -> [(name: String, query: Query)] {
+      let order = Order.child(try Path("n"))
+      let bound = Query.Bound(.integer(Int64(count - 100)))
+      return [
+        ("the last by key", try Query(order: .key, limit: .last(100))),
+        ("the last by a child", try Query(order: order, limit: .last(100))),
+        ("the first by a child", try Query(order: order, limit: .first(100))),
+        ("a range without a limit", try Query(order: order, lower: bound)),
+        ("the first by priority", try Query(order: .priority, limit: .first(100))),
+        ("all", .all),
+        ("all by a child", try Query(order: order)),
+      ]
+    }
+
+    @Test(arguments: Listening.Form.allCases)
+    func `the work of a catch-up depends on the list and the writes, not on the children stored`(
+      _ form: Listening.Form
+    ) throws {
+      func work(_ count: Int) throws -> [(name: String, nodes: Int)] {
+        var result: [(name: String, nodes: Int)] = []
+        for (name, query) in try Self.queries(of: count) {
+          let listening = Listening(try Path("a"), query, form: form)
+          var tree = Self.list(count, .child(try Path("n")))
+          var withheld: WithheldChanges?
+          for sequence in 1...20 as ClosedRange<Int64> {
+            let number = count - 10 * Int(sequence)
+            let place = try Path("a/\(number)/n")
+            let change = Self.commit(
+              [Assignment(place, Node(Int64(count) + sequence))], to: &tree, sequence)
+            let nodes = WorkCounter.nodesTouched {
+              if withheld == nil { withheld = WithheldChanges(before: change, for: listening) }
+              _ = withheld?.append(change)
+            }
+            #expect(nodes <= 1_500, "\(name): \(nodes) nodes to withhold a commit of \(count)")
+          }
+          let merged = try #require(withheld).change(
+            to: Snapshot(root: tree.root, sequence: 20))
+          let notification = merged.notification(for: listening)
+          #expect(!notification.takesLong(bytesMax: 64 * 1024, childrenMax: 4_096), "\(name)")
+          result.append((name, WorkCounter.nodesTouched { _ = notification.events }))
+        }
+        return result
+      }
+      for (small, large) in zip(try work(1_000), try work(100_000)) {
+        print("nodes of 1,000 and 100,000, \(small.name): \(small.nodes) and \(large.nodes)")
+        #expect(large.nodes <= 2 * small.nodes + 100, "\(small.name)")
+        #expect(large.nodes <= 3_000, "\(small.name)")
+      }
+    }
+
+    @Test(arguments: [0, 1])
+    func `a catch-up between two long lists takes long, and so does one without an index`(
+      _ excess: Int
+    ) throws {
+      // The list grows while commits are withheld: a bound without a limit.
+      var tree = Self.list(2_048, .key)
+      let listening = Listening(
+        try Path("a"), try Query(order: .key, lower: .init(.absent, key: Key(index: 0))))
+      let added = try (0..<excess).map { Assignment(try Path("a/\(5_000 + $0)"), 1) }
+      let change = Self.commit(
+        [Assignment(try Path("a/0"), 1)] + added, to: &tree, 1)
+      var withheld = try #require(WithheldChanges(before: change, for: listening))
+      _ = withheld.append(change)
+      let merged = withheld.change(to: Snapshot(root: tree.root, sequence: 1))
+      #expect(
+        merged.notification(for: listening).takesLong(bytesMax: .max, childrenMax: 4_096)
+          == (excess == 1))
+      let order = Order.child(try Path("n"))
+      let sorted = Listening(try Path("a"), try Query(order: order, limit: .last(1)))
+      var other = Self.list(4_096 - 1 + excess, .key)
+      let write = Self.commit([Assignment(try Path("a/0/n"), 1)], to: &other, 1)
+      #expect(WithheldChanges.childrenSorted(before: write, for: sorted) == 4_095 + excess)
+      var last = try #require(WithheldChanges(before: write, for: sorted))
+      _ = last.append(write)
+      let difference = last.change(to: Snapshot(root: other.root, sequence: 1))
+      #expect(
+        difference.notification(for: sorted).takesLong(bytesMax: .max, childrenMax: 4_096)
+          == (excess == 1))
+    }
+  #endif
 }

@@ -10,7 +10,12 @@ import Testing
 /// The delivery of commits to connections of which some read slowly, and the rules that are asked before.
 struct WithheldDeliveryTests {
   private final class Reader: Subscriber {
-    var withholdsEvents = false
+    var isSlow = false
+    private(set) var askedCount = 0
+    var withholdsEvents: Bool {
+      askedCount += 1
+      return isSlow
+    }
     private(set) var linesCount = 0
     private(set) var withheld: [Int64] = []
     private(set) var cancelled: [Int64] = []
@@ -25,9 +30,12 @@ struct WithheldDeliveryTests {
 
     func send(events lines: LinePieces) { linesCount += 1 }
 
+    var onWithheld: () -> Void = {}
+
     func withhold(_ change: CommittedChange, from subscription: HubSubscription) {
       _ = subscription.withhold(change)
       withheld.append(change.sequence)
+      onWithheld()
     }
 
     func cancel(_ subscription: Int64, _ code: WireError.Code) {
@@ -90,7 +98,7 @@ struct WithheldDeliveryTests {
     }
     func deliver(_ sequence: Int64, slow: Set<Int>) throws {
       for (index, reader) in readers.enumerated() {
-        reader.withholdsEvents = slow.contains(index)
+        reader.isSlow = slow.contains(index)
       }
       let change = try Self.change(sequence)
       view.delivery(of: [(change.notification(for: listening), change)], in: nil).finish()
@@ -110,10 +118,139 @@ struct WithheldDeliveryTests {
       try Path("a"), try Query(order: .key, limit: .first(2 * count)), form: .sync)
     let view = LocalView(listening, Limits(), number: 0)
     let reader = Reader()
-    reader.withholdsEvents = true
+    reader.isSlow = true
     view.add(HubSubscription(number: 1, isAuthorized: false, subscriber: reader))
     let change = try Self.change(1, children: count)
     view.delivery(of: [(change.notification(for: listening), change)], in: nil).finish()
     #expect(reader.linesCount == excess && reader.withheld.count == 1 - excess)
   }
+
+  /// A view of the children of `a` that many connections have.
+  private static func view(
+    _ query: Query, readers: [Reader]
+  ) throws -> (LocalView, subscriptions: [HubSubscription]) {
+    let view = LocalView(Listening(try Path("a"), query), Limits(), number: 0)
+    let subscriptions = readers.enumerated().map { index, reader in
+      HubSubscription(number: Int64(index), isAuthorized: false, subscriber: reader)
+    }
+    for subscription in subscriptions { view.add(subscription) }
+    return (view, subscriptions)
+  }
+
+  /// Begins the delivery of a commit to a view.
+  private static func delivery(of change: CommittedChange, to view: LocalView) -> ViewDelivery {
+    view.delivery(of: [(change.notification(for: view.listening), change)], in: nil)
+  }
+
+  @Test func `a step withholds a commit from one connection, and asks few whether they are slow`()
+    throws
+  {
+    let readers = (0..<1_000).map { _ in Reader() }
+    for reader in readers[500...] { reader.isSlow = true }
+    let (view, _) = try Self.view(.all, readers: readers)
+    let delivery = Self.delivery(of: try Self.change(1), to: view)
+    var before = (withheld: 0, asked: 0, sent: 0)
+    var isDone = false
+    while !isDone {
+      isDone = delivery.step() == nil
+      let now = (
+        withheld: readers.reduce(0) { $0 + $1.withheld.count },
+        asked: readers.reduce(0) { $0 + $1.askedCount },
+        sent: readers.reduce(0) { $0 + $1.linesCount }
+      )
+      try #require(now.withheld - before.withheld <= 1)
+      try #require(now.asked - before.asked <= 64)
+      try #require(now.sent == 0 || now.withheld == 500, "it is decided before anything is sent")
+      before = now
+    }
+    #expect(readers.allSatisfy { $0.askedCount == 1 })
+    #expect(readers[..<500].allSatisfy { $0.withheld.isEmpty && $0.linesCount == 1 })
+    #expect(readers[500...].allSatisfy { $0.withheld == [1] && $0.linesCount == 0 })
+  }
+
+  @Test
+  func `a connection that ends while others are asked gets nothing, and the others get it once`()
+    throws
+  {
+    let readers = (0..<6).map { _ in Reader() }
+    for reader in readers[..<4] { reader.isSlow = true }
+    let (view, subscriptions) = try Self.view(.all, readers: readers)
+    let delivery = Self.delivery(of: try Self.change(1), to: view)
+    // The first connection is asked.
+    _ = delivery.step()
+    for index in [1, 4] { subscriptions[index].hasEnded = true }
+    // It reads on, but its fate is decided.
+    readers[0].isSlow = false
+    delivery.finish()
+    #expect(readers.map(\.withheld) == [[1], [], [1], [1], [], []])
+    #expect(readers.map(\.linesCount) == [0, 0, 0, 0, 0, 1])
+  }
+
+  @Test func `a step that leads to the next one withholds a commit once`() throws {
+    let readers = (0..<5).map { _ in Reader() }
+    for reader in readers { reader.isSlow = true }
+    let (view, _) = try Self.view(.all, readers: readers)
+    let delivery = Self.delivery(of: try Self.change(1), to: view)
+    for reader in readers { reader.onWithheld = { _ = delivery.step() } }
+    delivery.finish()
+    #expect(readers.allSatisfy { $0.withheld == [1] && $0.linesCount == 0 })
+  }
+
+  #if CANOPY_COUNT_WORK
+    @Test func `the list that slow connections know is made once for all of them`() throws {
+      let query = try Query(order: .key, limit: .last(1_000))
+      func work(_ count: Int) throws -> Int {
+        let readers = (0..<count).map { _ in Reader() }
+        for reader in readers { reader.isSlow = true }
+        let (view, subscriptions) = try Self.view(query, readers: readers)
+        let delivery = Self.delivery(of: try Self.change(1, children: 2_000), to: view)
+        let nodes = WorkCounter.nodesTouched { delivery.finish() }
+        #expect(subscriptions.allSatisfy { $0.isBehind })
+        return nodes
+      }
+      let (one, many) = (try work(1), try work(100))
+      #expect(many <= one + 100, "\(one) nodes for one connection and \(many) for 100")
+    }
+
+    /// Whether the list is made on the event loop or beside it, and whether beside works at all.
+    @Test(arguments: [(0, true), (1, true), (1, false)])
+    func `a list without an index is sorted beside the event loop`(
+      _ excess: Int, _ isBegun: Bool
+    ) throws {
+      let reader = Reader()
+      reader.isSlow = true
+      let (view, subscriptions) = try Self.view(
+        try Query(order: .value, limit: .last(3)), readers: [reader])
+      let count = EventHub.comparedChildrenMax + excess
+      let delivery = Self.delivery(of: try Self.change(1, children: count), to: view)
+      var (works, touched) = (0, 0)
+      var step: ViewDelivery.Step?
+      repeat {
+        touched += WorkCounter.nodesTouched { step = delivery.step() }
+        if let work = step?.work {
+          works += 1
+          if isBegun { work() }
+        }
+      } while step != nil
+      #expect(works == excess)
+      #expect((touched < 50) == (excess == 1 && isBegun), "\(touched) nodes")
+      #expect(reader.withheld == [1] && subscriptions[0].isBehind)
+    }
+
+    @Test func `a subscription that has ended while its events are computed costs nothing more`()
+      throws
+    {
+      let reader = Reader()
+      let (view, subscriptions) = try Self.view(
+        try Query(order: .value, limit: .last(3)), readers: [reader])
+      let count = EventHub.comparedChildrenMax + 1
+      let delivery = Self.delivery(of: try Self.change(1, children: count), to: view)
+      let step = try #require(delivery.step())
+      let work = try #require(step.work)
+      subscriptions[0].hasEnded = true
+      work()
+      let touched = WorkCounter.nodesTouched { delivery.finish() }
+      #expect(touched == 0 && reader.linesCount == 0)
+    }
+  #endif
 }
