@@ -77,6 +77,7 @@ struct Repair: AsyncParsableCommand {
   private func removeDamage(in folder: String) async throws -> ([String], RulesRecord?) {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
+    configuration.keepsDamagedFile = false
     configuration.createsFolder = false
     let store = try SQLiteStore(folder: folder, configuration: configuration)
     let result: Result<(Losses, RulesRecord?), any Error>

@@ -30,9 +30,7 @@ struct ByteStatement {
 
   /// Binds a text to an argument. Precondition: the bytes stay valid until the run has ended.
   func bind(_ utf8: UnsafeRawBufferPointer, at index: Int32) throws {
-    // SQLite takes a text without an address for null.
-    let nowhere: StaticString = ""
-    let base = utf8.baseAddress ?? UnsafeRawPointer(nowhere.utf8Start)
+    let base = utf8.baseAddress ?? UnsafeRawPointer(nowhere)
     try check(
       sqlite3_bind_text64(
         handle, index, base.assumingMemoryBound(to: CChar.self), UInt64(utf8.count), nil,
@@ -42,6 +40,60 @@ struct ByteStatement {
   /// Binds null to an argument.
   func bindNull(at index: Int32) throws {
     try check(sqlite3_bind_null(handle, index))
+  }
+
+  /// Binds the value that a column of another statement's row has.
+  func bind(_ column: Int32, of row: ByteStatement, at index: Int32) throws {
+    try check(sqlite3_bind_value(handle, index, sqlite3_column_value(row.handle, column)))
+  }
+
+  /// Binds a part of a key. SQLite copies its bytes.
+  func bind(_ part: SalvageKeyPart, at index: Int32) throws {
+    switch part {
+    case .number(let number): try bind(number, at: index)
+    case .text(let bytes):
+      try check(
+        bytes.withUnsafeBytes {
+          sqlite3_bind_text64(
+            handle, index, $0.baseAddress?.assumingMemoryBound(to: CChar.self) ?? nowhere,
+            UInt64($0.count), ByteStatement.copied, UInt8(SQLITE_UTF8))
+        })
+    case .blob(let bytes):
+      try check(
+        bytes.withUnsafeBytes {
+          sqlite3_bind_blob64(
+            handle, index, $0.baseAddress ?? UnsafeRawPointer(nowhere), UInt64($0.count),
+            ByteStatement.copied)
+        })
+    }
+  }
+
+  /// The value `SQLITE_TRANSIENT`, with which SQLite copies the bytes.
+  private static var copied: sqlite3_destructor_type {
+    unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+  }
+
+  /// The address of an empty text: SQLite takes a text without an address for null.
+  private var nowhere: UnsafePointer<CChar> {
+    let text: StaticString = ""
+    return UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
+  }
+
+  /// Returns the first columns of the row as a key; nil if one is neither a number, a text nor a blob.
+  func key(_ count: Int32) -> SalvageKey? {
+    var key: SalvageKey = []
+    for column in 0..<count {
+      switch sqlite3_column_type(handle, column) {
+      case SQLITE_INTEGER: key.append(.number(number(column)))
+      case SQLITE_TEXT: key.append(.text(Array(text(column))))
+      case SQLITE_BLOB:
+        let base = sqlite3_column_blob(handle, column)
+        let count = Int(sqlite3_column_bytes(handle, column))
+        key.append(.blob(Array(UnsafeRawBufferPointer(start: base, count: count))))
+      default: return nil
+      }
+    }
+    return key
   }
 
   /// Runs a statement that returns no rows.

@@ -51,6 +51,9 @@ struct DatabaseHead: Equatable {
     bytes.count >= DatabaseHead.bytesMin && bytes.starts(with: DatabaseHead.text)
   }
 
+  /// Whether the file is in WAL mode.
+  var isInLogMode: Bool { isSound && bytes[18...19].elementsEqual([2, 2]) }
+
   /// Whether a page can be the first of a database.
   static func isFirstPage(_ page: [UInt8]) -> Bool {
     page.count >= bytesMin && page.count <= bytesMax && page.starts(with: text)

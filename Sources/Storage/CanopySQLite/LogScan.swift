@@ -23,7 +23,7 @@ package struct LogScan: Equatable {
     return stat(path + "-wal", &status) == 0 && status.st_size >= headerBytes
   }
 
-  /// Scans the log of a database file. Returns nil if the log does not exist or is empty. O(bytes).
+  /// Scans the log of a database file. Returns nil if the log does not exist or has no header. O(bytes).
   ///
   /// - Throws: `StoreError.inaccessible`.
   package static func scan(database path: String) throws(StoreError) -> LogScan? {
@@ -33,7 +33,9 @@ package struct LogScan: Equatable {
       throw .inaccessible("\(path) cannot be read: \(String(cString: strerror(errno)))")
     }
     do {
-      guard let header = try file.read(upToCount: headerBytes), !header.isEmpty else { return nil }
+      guard let header = try file.read(upToCount: headerBytes), header.count == headerBytes else {
+        return nil
+      }
       var scan = LogScan()
       try scan.read(Array(header), file)
       return scan
@@ -43,7 +45,6 @@ package struct LogScan: Equatable {
   }
 
   private mutating func read(_ header: [UInt8], _ file: FileHandle) throws {
-    guard header.count == LogScan.headerBytes else { return }
     let magic = LogScan.word(header, 0)
     var sum = LogSum(isBigEndian: magic & 1 == 1)
     header.withUnsafeBytes { sum.add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }

@@ -118,25 +118,29 @@ extension Opening {
   /// Returns the version of the database. Refuses one that this program cannot use.
   @discardableResult
   func checkProgram(_ pool: DatabasePool) throws -> Schema.Version {
-    try pool.unsafeRead { db in
-      let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
-      guard try id == Schema.applicationID || Schema.tableCount(db) == 0 else {
-        throw StoreError.damaged(
-          "\(path) is the database of another program; name another data folder")
-      }
-      let version = try Schema.version(db)
-      if version == .newer {
-        throw StoreError.newerSchema(
-          "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
-            + "made with this one")
-      }
-      if version == .damaged {
-        let isRepairable = try Schema.hasDefinitionsOfThisVersion(db)
-        guard isRepairable, configuration.acceptsLoss else {
-          throw StoreError.alteredVersion(path, isRepairable: isRepairable)
-        }
-      }
-      return version
+    try pool.unsafeRead { try checkProgram($0) }
+  }
+
+  /// Returns the version of the database. Refuses one that this program cannot use.
+  @discardableResult
+  func checkProgram(_ db: Database) throws -> Schema.Version {
+    let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+    guard try id == Schema.applicationID || Schema.tableCount(db) == 0 else {
+      throw StoreError.damaged(
+        "\(path) is the database of another program; name another data folder")
     }
+    let version = try Schema.version(db)
+    if version == .newer {
+      throw StoreError.newerSchema(
+        "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
+          + "made with this one")
+    }
+    if version == .damaged {
+      let isRepairable = try Schema.hasDefinitionsOfThisVersion(db)
+      guard isRepairable, configuration.acceptsLoss else {
+        throw StoreError.alteredVersion(path, isRepairable: isRepairable)
+      }
+    }
+    return version
   }
 }

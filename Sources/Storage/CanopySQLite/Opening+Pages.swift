@@ -1,63 +1,159 @@
+internal import CanopySystem
 internal import Foundation
 internal import GRDB
 internal import Logging
 
 /// Checks of the pages of a database before the first write.
+///
+/// SQLite gives the pages of its list of free pages to new rows. If a damaged list has a page in use, these rows would
+/// take the place of others. So nothing is written before the structure of all pages is checked, and that each is in use
+/// once or free once.
 extension Opening {
-  /// Checks the pages of a file without a log, before anything is written: GRDB creates and removes a table when it opens
-  /// a pool. See `checkPages(_:)`.
-  func checkPagesWithoutLog() throws {
-    guard let size = try? FileManager.default.attributesOfItem(atPath: path)[.size] as? Int,
-      size > 0
-    else { return }
-    let reader = try readingPool(hasLog: false)
-    let found = Result { try pageProblem(reader) }
-    try reader.close()
-    guard let problem = try found.get() else { return }
-    try refuse(pages: problem)
-    let queue = try DatabaseQueue(path: path, configuration: settings)
-    let rewritten = Result { try rewritePages(queue) }
-    try queue.close()
-    try rewritten.get()
-  }
-
-  /// Checks the structure of all pages, and that each is in use once or free once. If losses are accepted, writes all rows
-  /// into new pages instead of refusing the file. O(size of the file), but without computing checksums.
+  /// Prepares a file without a write-ahead log for a connection that can write, so that opening it changes nothing.
   ///
-  /// SQLite gives the pages of its list of free pages to new rows. If a damaged list has a page in use, these rows would
-  /// take the place of others.
-  func checkPages(_ pool: DatabasePool) throws {
-    guard let problem = try pageProblem(pool) else { return }
-    try refuse(pages: problem)
-    try rewritePages(pool)
+  /// GRDB creates and removes a table if the log is missing or empty, which would write to pages that are not checked yet.
+  /// One byte is no log for SQLite, which overwrites it with the first transaction and otherwise removes the file. A file
+  /// that is not in WAL mode is changed by opening it in any case, so its pages are checked here.
+  func prepareLog() throws {
+    let head = try DatabaseHead(path)
+    guard !head.isEmpty else { return }
+    guard head.isInLogMode, !hasFirstJournal else {
+      guard !configuration.acceptsLoss else { return }
+      let reader = try readingPool(hasLog: false)
+      let found = Result { try reader.read { try refuseDamagedPages($0) } }
+      try reader.close()
+      return try found.get()
+    }
+    let file = Foundation.open(path + "-wal", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard file >= 0 else { throw StoreError.unopenable(path + "-wal", errno) }
+    defer { close(file) }
+    guard pwrite(file, [UInt8(0)], 1, 0) == 1 else {
+      throw StoreError.unopenable(path + "-wal", errno)
+    }
   }
 
-  /// Returns the first problem of the pages, or nil. If losses are accepted, pages that SQLite cannot check are left to the
-  /// repair of the tables.
-  private func pageProblem(_ reader: DatabasePool) throws -> String? {
-    let lines: [String]
-    do { lines = try reader.read { try String.fetchAll($0, sql: "PRAGMA quick_check(1)") } } catch {
-      if configuration.acceptsLoss { return nil }
-      throw error
-    }
+  /// Checks the structure of all pages, and that each is in use once or free once. O(size of the file), but without
+  /// computing checksums.
+  ///
+  /// - Throws: `StoreError.damaged` if they are not; an error of SQLite if it cannot check them.
+  func refuseDamagedPages(_ db: Database) throws {
+    guard let problem = try Opening.pageProblem(db) else { return }
+    throw StoreError.damagedPages(of: path, problem)
+  }
+
+  /// Returns the first problem of the pages, or nil.
+  private static func pageProblem(_ db: Database) throws -> String? {
+    let lines = try String.fetchAll(db, sql: "PRAGMA quick_check(1)")
     guard !lines.elementsEqual(["ok"]) else { return nil }
     let text = lines.joined(separator: " ").utf8.map { $0 == UInt8(ascii: "\n") ? 0x20 : $0 }
     return String(decoding: text, as: UTF8.self)
   }
 
-  private func refuse(pages problem: String) throws {
-    guard configuration.acceptsLoss else { throw StoreError.damagedPages(of: path, problem) }
-    configuration.logger.warning("the pages are damaged: \(problem)")
+  /// Opens a connection that cannot write, and that is closed after all others. The last connection of SQLite would copy
+  /// the log into the database file and remove it.
+  static func keepLog(of path: String) -> DatabaseQueue? {
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.kept"
+    settings.readonly = true
+    let queue = try? DatabaseQueue(path: path, configuration: settings)
+    // The first statement opens the log.
+    _ = try? queue?.read { try Schema.tableCount($0) }
+    return queue
   }
 
-  /// Writes all rows into new pages. If a row cannot be read, this changes nothing, and the repair of the tables keeps the
-  /// others.
+  /// Writes all rows that can be read into a new file, if the pages are damaged. Keeps the damaged file beside it, unless
+  /// the configuration says otherwise. See `Salvage`.
   ///
-  /// - Throws: any other error, such as that of a full disk: a repair in the damaged pages could overwrite rows.
-  private func rewritePages(_ writer: some DatabaseWriter) throws {
+  /// - Returns: a sentence for each table that has lost rows; nil if the pages are not damaged, and the file is as before.
+  /// - Throws: any error, such as that of a full disk. Then the file is as before.
+  func salvage(hasLog: Bool) throws -> [String]? {
+    guard try !DatabaseHead(path).isEmpty, !hasFirstJournal else { return nil }
+    let work = folder + "/.salvaged.sqlite"
+    unlink(work)
+    defer { unlink(work) }
+    let reader = try readingPool(hasLog: hasLog)
+    let result = Result { try reader.read { try salvage($0, to: work) } }
+    try reader.close()
+    guard let lost = try result.get() else { return nil }
+    if configuration.keepsDamagedFile { try keepDamagedFile() }
+    // A log beside another database would damage it, so the log is removed first.
+    for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
+    guard rename(work, path) == 0 else { throw StoreError.unopenable(path, errno) }
+    try synchronizeFolder()
+    for sentence in lost { configuration.logger.warning("the loss is accepted: \(sentence)") }
+    configuration.logger.notice("all rows that can be read are in a new file")
+    return lost
+  }
+
+  private func salvage(_ source: Database, to work: String) throws -> [String]? {
+    let id = try Int32.fetchOne(source, sql: "PRAGMA application_id")
+    guard id == Schema.applicationID else { return nil }
+    let problem: String
     do {
-      try writer.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
-      configuration.logger.notice("all rows are in new pages")
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {}
+      guard let found = try Opening.pageProblem(source) else { return nil }
+      problem = found
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+      problem = error.message ?? "malformed"
+    }
+    configuration.logger.warning("the pages are damaged: \(problem)")
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store.salvaged"
+    settings.prepareDatabase { db in
+      // A file that is not complete is removed, so it needs no journal. It is synchronized below.
+      try db.execute(sql: "PRAGMA journal_mode = OFF")
+      try db.execute(sql: "PRAGMA synchronous = OFF")
+    }
+    let queue = try DatabaseQueue(path: work, configuration: settings)
+    chmod(work, 0o600)
+    let lost = Result {
+      try queue.writeWithoutTransaction { target in
+        var lost: [String] = []
+        try target.inTransaction {
+          var salvage = Salvage(path: path, from: source, to: target)
+          lost = try salvage.run()
+          try checkProgram(target)
+          return .commit
+        }
+        return lost
+      }
+    }
+    try queue.close()
+    try synchronizeFile(work)
+    do { return try lost.get() } catch { throw StoreError.copying(to: work, error) }
+  }
+
+  /// Copies the damaged file and its log to the first free names `damaged-1.sqlite`, `damaged-2.sqlite`, ….
+  private func keepDamagedFile() throws {
+    var number = 1
+    while access(folder + "/damaged-\(number).sqlite", F_OK) == 0 { number += 1 }
+    let kept = folder + "/damaged-\(number).sqlite"
+    for suffix in ["", "-wal"] where access(path + suffix, F_OK) == 0 {
+      do { try FileManager.default.copyItem(atPath: path + suffix, toPath: kept + suffix) } catch {
+        for suffix in ["", "-wal"] { unlink(kept + suffix) }
+        throw StoreError.inaccessible(
+          "\(kept) cannot be written, so the damaged file stays as it is: make room on the disk, or repair the folder "
+            + "with canopy repair to another disk (\(error.localizedDescription))")
+      }
+      try synchronizeFile(kept + suffix)
+    }
+    try synchronizeFolder()
+    configuration.logger.notice(
+      "the damaged file is kept", metadata: ["file": "damaged-\(number).sqlite"])
+  }
+
+  private func synchronizeFile(_ path: String) throws(StoreError) {
+    let file = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+    guard file >= 0 else { throw .unopenable(path, errno) }
+    defer { close(file) }
+    guard fsync(file) == 0 else {
+      throw .inaccessible(
+        "\(path) cannot be written to the disk: \(String(cString: strerror(errno)))")
+    }
+  }
+
+  private func synchronizeFolder() throws(StoreError) {
+    do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
+      throw .unopenable(folder, error.code)
+    }
   }
 }

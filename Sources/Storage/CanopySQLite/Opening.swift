@@ -20,6 +20,9 @@ struct Opening {
 
   /// Opens the database for writing. Also returns the losses that the configuration accepts.
   ///
+  /// The pages are not checked yet, unless losses are accepted or the file is of an older version. So nothing may be
+  /// written before `refuseDamagedPages` has succeeded.
+  ///
   /// - Throws: `StoreError`. Nothing was changed if the error is a loss.
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
@@ -28,19 +31,23 @@ struct Opening {
       // The file has a log already, so a loss of power has undone the removal of the journal.
       if scan != nil, hasFirstJournal { unlink(path + "-journal") }
       let damagedHead = try replaceDamagedHead(scan)
+      // The log must contain all pages of a file whose first page was replaced.
+      let salvaged =
+        configuration.acceptsLoss && damagedHead == nil
+        ? try salvage(hasLog: scan != nil) : nil
+      let hasLog = scan != nil && salvaged == nil
       var losses: [String] = []
       do {
-        if scan != nil { losses = try inspect(scan, isHeadReplaced: damagedHead != nil) }
+        if hasLog { losses = try inspect(scan, isHeadReplaced: damagedHead != nil) }
         try refuse(losses)
       } catch {
         damagedHead?.restore()
         throw error
       }
-      if scan == nil { try checkPagesWithoutLog() }
+      if !hasLog { try prepareLog() }
       let pool = try openPool()
       do {
-        if scan != nil { try checkPages(pool) }
-        if scan == nil {
+        if !hasLog {
           losses = try pool.read { try self.losses($0, scan) }
           try refuse(losses)
         }
@@ -48,9 +55,12 @@ struct Opening {
         try bringUpToDate(pool)
         try checkTimes(pool)
       } catch {
+        let log = LogScan.exists(database: path) ? Opening.keepLog(of: path) : nil
         try? pool.close()
+        try? log?.close()
         throw error
       }
+      losses += salvaged ?? []
       return (pool, losses)
     } catch {
       throw storeError(error)
@@ -313,6 +323,7 @@ struct Opening {
       }
     }
     if try !pool.read({ try Opening.isCurrent($0) }) {
+      if !configuration.acceptsLoss { try pool.read { try refuseDamagedPages($0) } }
       if try pool.read({ try Schema.version($0) }) == .older { try keepOldVersion(pool) }
       try Schema.migrator.migrate(pool)
       if !isSealed { try Sealing.run(pool) { configuration.logger.info("\($0)") } }

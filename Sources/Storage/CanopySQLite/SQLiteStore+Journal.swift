@@ -6,11 +6,19 @@ internal import GRDB
 internal import Synchronization
 
 extension SQLiteStore: Journal {
-  /// Reads the checkpoint in one ordered scan, then reads and applies the later commits one by one.
+  /// Reads the checkpoint in one ordered scan, then reads and applies the later commits one by one. Then waits until all
+  /// pages are checked.
   ///
   /// - Complexity: O(size of the tree and of the later commits). The memory is that of the tree and one commit.
-  /// - Throws: `StoreError.damaged`, whose sentence names the unreadable row.
+  /// - Throws: `StoreError.damaged`, whose sentence names the damaged pages or the unreadable row.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
+    let state: Result<JournalState, any Error>
+    do { state = .success(try await read(keeping: indexes)) } catch { state = .failure(error) }
+    try await waitForPageCheck()
+    return try state.get()
+  }
+
+  private func read(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
       return try await pool.read { [configuration] db in
         let meta = try Meta.read(db)

@@ -69,8 +69,9 @@ extension SQLiteStore {
   /// Prepares the connection for a durable transaction. Returns the end of the durable data, for `endDurably`.
   ///
   /// - Throws: `StoreError.inaccessible` if a file of the database was moved, removed or replaced; the error of a repair
-  ///   after an error of the disk.
+  ///   after an error of the disk; the error of the check of all pages.
   func beginDurably(_ db: Database) throws -> Tail {
+    try throwPageError()
     try files.checkRemain()
     try repairLog(db)
     try restoreDurability(db)
@@ -106,6 +107,7 @@ extension SQLiteStore {
   }
 
   private func withoutSync<R>(_ db: Database, _ body: (Database) throws -> R) throws -> R {
+    try throwPageError()
     try files.checkRemain()
     return try notingErrors {
       try repairLog(db)

@@ -45,6 +45,8 @@ public final class SQLiteStore: Sendable {
     var clientWritesMax = Limits.rememberedWritesMax
     /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
+    /// Whether a folder whose losses are accepted keeps the file with damaged pages, as `damaged-1.sqlite`.
+    public var keepsDamagedFile = true
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
     /// contain, because the keys would repeat.
     public var currentTime: Int64?
@@ -65,6 +67,8 @@ public final class SQLiteStore: Sendable {
     var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
     /// Whether the log is repaired after an error of the disk. A test plants a defect with false.
     var repairsLog = true
+    /// A hook for tests, called on the writing connection's queue before the pages are checked.
+    var beforePageCheck: @Sendable () -> Void = {}
     /// A hook for tests, called after every step of a checkpoint. An error that it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 
@@ -84,6 +88,8 @@ public final class SQLiteStore: Sendable {
   let isUnsynced = Mutex(false)
   /// Whether the last append failed because the disk had no room for it. See `resolveAppend`.
   let appendFoundFullDisk = Atomic(false)
+  /// The error of the check of all pages; nil if it has found none or has not ended. See `startPageCheck`.
+  let pageError = Mutex<StoreError?>(nil)
   /// The number of repairs that found steps of a checkpoint missing.
   let lostSteps = Atomic(0)
   /// The sizes of the appended commits.
@@ -169,6 +175,7 @@ public final class SQLiteStore: Sendable {
     // The old contents are the evidence of a loss, and stay until the loss is accepted.
     if !configuration.acceptsLoss { tailFile.write(now) }
     if configuration.durability == .full { try tailFile.synchronize() }
+    if !configuration.acceptsLoss { startPageCheck(opening) }
   }
 
   /// Opens a data folder for reading only. Changes nothing in the folder, which need not be writable.
@@ -211,6 +218,8 @@ public final class SQLiteStore: Sendable {
   ///
   /// Copies the write-ahead log into the database file first. If the database file was replaced meanwhile, or the log was
   /// cut, the files stay as they are, and the log has a warning.
+  ///
+  /// - Throws: the error of the check of all pages, after which nothing was written; an error of SQLite.
   public func close() throws {
     defer {
       files.close()
@@ -232,11 +241,13 @@ public final class SQLiteStore: Sendable {
     }
     try pool.close()
     try keepingLog?.close()
+    try throwPageError()
   }
 
   /// Copies the write-ahead log into the database file, and cuts it to no bytes.
   func emptyLog() throws {
     try pool.writeWithoutTransaction { db in
+      try throwPageError()
       try notingErrors {
         try repairLog(db)
         _ = try db.checkpoint(.truncate)
@@ -247,23 +258,21 @@ public final class SQLiteStore: Sendable {
 
   /// Empties the log before the files are closed.
   ///
-  /// - Returns: a connection that must be closed after the others if the disk has failed, and the log is not repaired.
-  ///   The last connection of SQLite copies the log, and removes it. This one cannot write, so the log stays.
+  /// - Returns: a connection that must be closed after the others if the pages are damaged, or if the disk has failed and
+  ///   the log is not repaired: see `Opening.keepLog`.
   private func emptyLogAtEnd() -> DatabaseQueue? {
+    let path = folder + "/canopy.sqlite"
     for _ in 0..<2 {
       try? emptyLog()
+      if pageError.withLock({ $0 != nil }) {
+        return LogScan.exists(database: path) ? Opening.keepLog(of: path) : nil
+      }
       if files.unrepairedErrors == nil { return nil }
     }
     guard configuration.repairsLog else { return nil }
     configuration.logger.warning(
       "the write-ahead log is kept, and not copied into the database file, because the disk fails")
-    var settings = GRDB.Configuration()
-    settings.label = "canopy.store.kept"
-    settings.readonly = true
-    let queue = try? DatabaseQueue(path: folder + "/canopy.sqlite", configuration: settings)
-    // The first statement opens the log.
-    _ = try? queue?.read { try Schema.tableCount($0) }
-    return queue
+    return Opening.keepLog(of: path)
   }
 }
 

@@ -1,0 +1,222 @@
+internal import CanopyTree
+internal import GRDB
+internal import GRDBSQLite
+
+/// A copy of all rows that can be read from a database with damaged pages into a new one.
+///
+/// A scan of a table ends at the first damaged page. So each table is read forward up to that page, and backward from the
+/// end of the table. If a range between two damaged pages remains, it is cut into smaller ones, which are read in the same
+/// way. A row is found if a search for its key does not meet a damaged page. The checksums of the rows are checked later.
+///
+/// Complexity: O(size), and at most `rangesMax` ranges of each table, of which each is searched twice.
+struct Salvage {
+  /// The maximum number of ranges of keys that are read in one table.
+  static let rangesMax = 2_000
+
+  /// The path of the damaged file, for errors.
+  let path: String
+  let source: Database
+  let target: Database
+  /// The number of scans so far.
+  private(set) var scans = 0
+  /// The number of rows that a table can have at most; a damaged page could lead to the same rows again and again.
+  private var rowsMax = 0
+
+  init(path: String, from source: Database, to target: Database) {
+    self.path = path
+    self.source = source
+    self.target = target
+  }
+
+  /// Copies the definitions and all rows that can be read. Returns a sentence for each table that has lost rows.
+  ///
+  /// Indexes and triggers are created at the end, from the rows that are there.
+  ///
+  /// - Throws: `StoreError.damaged` if the definitions cannot be read; an error of the target.
+  mutating func run() throws -> [String] {
+    let definitions: [Row]
+    do {
+      rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 1_024
+      definitions = try Row.fetchAll(
+        source,
+        sql: "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")
+      for name in ["application_id", "user_version"] {
+        let number = try Int32.fetchOne(source, sql: "PRAGMA \(name)") ?? 0
+        try target.execute(sql: "PRAGMA \(name) = \(number)")
+      }
+    } catch let error as DatabaseError where Salvage.isUnreadable(error) {
+      throw StoreError.damaged(
+        "the definitions of the tables in \(path) are damaged (\(error.message ?? "no details")), so no row can be "
+          + "found: restore the data folder from a backup")
+    }
+    var tables: [String] = []
+    for row in definitions where row["type"] as String == "table" {
+      let name: String = row["name"]
+      // SQLite creates this table with the first one that needs it.
+      if !name.utf8.starts(with: "sqlite_".utf8) { try target.execute(sql: row["sql"]) }
+      tables.append(name)
+    }
+    var lost: [String] = []
+    for name in tables {
+      let table = try Table(name, target)
+      if try !copy(table) { lost.append(name) }
+    }
+    for row in definitions where row["type"] as String != "table" {
+      try target.execute(sql: row["sql"])
+    }
+    try keepSealed(lost)
+    return lost.map { "the unreadable rows of the table \($0), whose pages are damaged" }
+  }
+
+  /// Notes that all rows have checksums, if the numbers that say so are lost. New checksums would make damaged rows valid.
+  private func keepSealed(_ lost: [String]) throws {
+    guard lost.contains(where: { $0.hasSameBytes(as: "meta") }),
+      try target.columns(in: "leaves").contains(where: { $0.name.hasSameBytes(as: "checksum") }),
+      try !Meta.readUnchecked(target).isSealed
+    else { return }
+    try target.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('sealed', 1)")
+  }
+
+  private static func isUnreadable(_ error: DatabaseError) -> Bool {
+    switch error.resultCode {
+    case .SQLITE_CORRUPT, .SQLITE_IOERR, .SQLITE_TOOBIG: true
+    default: false
+    }
+  }
+
+  /// A table with its columns and its primary key.
+  private struct Table {
+    let name: String
+    let columns: [String]
+    /// The columns of the primary key, or the number of the row.
+    let keys: [String]
+    /// The least value of each of them.
+    let least: SalvageKey
+
+    init(_ name: String, _ db: Database) throws {
+      self.name = name
+      let rows = try Row.fetchAll(
+        db, sql: "SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk", arguments: [name])
+      columns = rows.map { $0["name"] }
+      let hasNumbers =
+        try Int.fetchOne(
+          db, sql: "SELECT 1 FROM pragma_table_list(?) WHERE wr", arguments: [name]) == nil
+      let keyRows = hasNumbers ? [] : rows.filter { $0["pk"] as Int > 0 }
+      keys = hasNumbers ? ["rowid"] : keyRows.map { $0["name"] }
+      least =
+        hasNumbers
+        ? [.number(.min)]
+        : keyRows.map { row in
+          switch row["type"] as String {
+          case "INTEGER": .number(.min)
+          case "BLOB": .blob([])
+          default: .text([])
+          }
+        }
+    }
+
+    func select(_ range: KeyRange, backward: Bool) -> String {
+      let key = keys.joined(separator: ", ")
+      let places = keys.map { _ in "?" }.joined(separator: ", ")
+      var conditions: [String] = []
+      if range.low != nil { conditions.append("(\(key)) \(range.hasLow ? ">=" : ">") (\(places))") }
+      if range.high != nil { conditions.append("(\(key)) < (\(places))") }
+      let condition = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
+      let order = keys.map { $0 + (backward ? " DESC" : "") }.joined(separator: ", ")
+      return """
+        SELECT \(key), \(columns.joined(separator: ", ")) FROM \(name) \(condition) ORDER BY \(order)
+        """
+    }
+
+    var insert: String {
+      let places = columns.map { _ in "?" }.joined(separator: ", ")
+      return """
+        INSERT OR IGNORE INTO \(name)(\(columns.joined(separator: ", "))) VALUES (\(places))
+        """
+    }
+  }
+
+  /// A range of keys. A bound that is nil is that of the table.
+  private struct KeyRange {
+    var low: SalvageKey?
+    /// Whether the lower bound is in the range. The upper bound never is.
+    var hasLow = false
+    var high: SalvageKey?
+  }
+
+  /// Copies the rows of a table. Returns whether all were read.
+  private mutating func copy(_ table: Table) throws -> Bool {
+    if table.name.hasSameBytes(as: "sqlite_sequence") {
+      try target.execute(sql: "DELETE FROM sqlite_sequence")
+    }
+    var rows = 0
+    var ranges = [KeyRange()]
+    var next = 0
+    var isWhole = true
+    while next < ranges.count, next < Salvage.rangesMax {
+      var range = ranges[next]
+      next += 1
+      let forward = try scan(table, range, backward: false, &rows)
+      if forward.isWhole { continue }
+      isWhole = false
+      if let last = forward.last { (range.low, range.hasLow) = (last, false) }
+      let backward = try scan(table, range, backward: true, &rows)
+      if backward.isWhole { continue }
+      if let last = backward.last { range.high = last }
+      let cuts = SalvageKey.cuts(after: range.low, before: range.high, least: table.least)
+      guard let first = cuts.first else { continue }
+      ranges.append(KeyRange(low: range.low, hasLow: range.hasLow, high: first))
+      for (low, high) in zip(cuts, cuts.dropFirst().map(Optional.some) + [range.high]) {
+        ranges.append(KeyRange(low: low, hasLow: true, high: high))
+      }
+    }
+    return isWhole
+  }
+
+  /// Copies the rows of a range in one direction up to the first that cannot be read.
+  ///
+  /// - Returns: the key of the last row, and whether all rows of the range were read.
+  private mutating func scan(
+    _ table: Table, _ range: KeyRange, backward: Bool, _ rows: inout Int
+  ) throws -> (last: SalvageKey?, isWhole: Bool) {
+    scans += 1
+    var last: SalvageKey?
+    do {
+      let select = try ByteStatement(source, table.select(range, backward: backward))
+      defer { select.end() }
+      let count = Int32(clamping: table.keys.count)
+      for (index, part) in ((range.low ?? []) + (range.high ?? [])).enumerated() {
+        try select.bind(part, at: Int32(clamping: index + 1))
+      }
+      while try select.next() {
+        guard rows < rowsMax else { return (last, false) }
+        rows += 1
+        last = select.key(count) ?? last
+        try insert(select, table, from: count)
+      }
+      return (last, true)
+    } catch let error as DatabaseError where Salvage.isUnreadable(error) {
+      return (last, false)
+    } catch let error as TargetError {
+      throw error.error
+    }
+  }
+
+  /// An error of the new file, which ends the copy.
+  private struct TargetError: Error {
+    let error: DatabaseError
+  }
+
+  /// Inserts a row, unless it exists already or violates the definition of the table.
+  private func insert(_ row: ByteStatement, _ table: Table, from first: Int32) throws {
+    do {
+      let insert = try ByteStatement(target, table.insert)
+      for index in 0..<Int32(clamping: table.columns.count) {
+        try insert.bind(first + index, of: row, at: index + 1)
+      }
+      try insert.run()
+    } catch let error as DatabaseError where error.resultCode != .SQLITE_CONSTRAINT {
+      throw TargetError(error: error)
+    } catch is DatabaseError {}
+  }
+}
