@@ -32,6 +32,11 @@ extension Opening {
     }
   }
 
+  /// Removes the file that `prepareLog` has created, if it still has no header. Precondition: no connection is open.
+  func removePreparedLog() {
+    if !LogScan.exists(database: path) { unlink(path + "-wal") }
+  }
+
   /// Checks the structure of all pages, and that each is in use once or free once. O(size of the file), but without
   /// computing checksums.
   ///

@@ -44,6 +44,9 @@ struct Opening {
         damagedHead?.restore()
         throw error
       }
+      var isOpen = false
+      // After an error all connections are closed.
+      defer { if !isOpen { removePreparedLog() } }
       if !hasLog { try prepareLog() }
       let pool = try openPool()
       do {
@@ -61,6 +64,7 @@ struct Opening {
         throw error
       }
       losses += salvaged ?? []
+      isOpen = true
       return (pool, losses)
     } catch {
       throw storeError(error)
