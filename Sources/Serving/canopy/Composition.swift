@@ -40,10 +40,16 @@ struct Composition: Sendable {
     configuration.logger = logger
     configuration.currentTime = now()
     let store = try SQLiteStore(folder: folder, configuration: configuration)
-    if configuration.acceptsLoss { try await store.acceptLosses() }
-    try await self.init(
-      store: store, engine: engine, settings: settings, hasher: hasher, now: now, metrics: metrics,
-      logger: logger)
+    do {
+      if configuration.acceptsLoss { try await store.acceptLosses() }
+      try await self.init(
+        store: store, engine: engine, settings: settings, hasher: hasher, now: now,
+        metrics: metrics, logger: logger)
+    } catch {
+      // Otherwise SQLite would copy the log into a file with damaged pages.
+      try? store.close()
+      throw error
+    }
   }
 
   /// Opens the journal of a store.

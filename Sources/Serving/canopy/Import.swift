@@ -27,8 +27,13 @@ struct Import: AsyncParsableCommand {
       let node = try read()
       _ = try Write.set(Location(path), WriteValue(node))
       let store = try SQLiteStore(folder: target)
-      try await store.replace(path, with: node) { rows in
-        Output.progress("stored \(rows) rows")
+      do {
+        try await store.replace(path, with: node) { rows in
+          Output.progress("stored \(rows) rows")
+        }
+      } catch {
+        try? store.close()
+        throw error
       }
       try store.close()
       Output.progress("stored", isDone: true)

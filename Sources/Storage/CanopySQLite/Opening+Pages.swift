@@ -66,6 +66,13 @@ extension Opening {
     return queue
   }
 
+  /// Closes the connections without copying the log into the database file. Removes a log that has no header.
+  static func close(_ pool: DatabasePool, keepingLogOf path: String) {
+    let log = LogScan.exists(database: path) ? keepLog(of: path) : nil
+    try? pool.close()
+    try? log?.close()
+  }
+
   /// Writes all rows that can be read into a new file, if the pages are damaged. Keeps the damaged file beside it, unless
   /// the configuration says otherwise. See `Salvage`.
   ///

@@ -58,9 +58,12 @@ struct Opening {
         try bringUpToDate(pool)
         try checkTimes(pool)
       } catch {
-        let log = LogScan.exists(database: path) ? Opening.keepLog(of: path) : nil
-        try? pool.close()
-        try? log?.close()
+        // Damaged pages are named first, whatever else they have led to.
+        let checked = Result { try pool.read { try refuseDamagedPages($0) } }
+        Opening.close(pool, keepingLogOf: path)
+        if !configuration.acceptsLoss, case .failure(let damage as StoreError) = checked {
+          throw damage
+        }
         throw error
       }
       losses += salvaged ?? []

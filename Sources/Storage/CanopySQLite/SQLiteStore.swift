@@ -154,27 +154,34 @@ public final class SQLiteStore: Sendable {
     files = DatabaseFiles(
       [folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"], hasLeftLog: hasLeftLog)
     logCopier.attach(to: pool, files)
-    let now = try opening.currentTail(pool)
-    tail = Mutex(now)
-    if configuration.acceptsLoss || configuration.durability == .relaxed {
-      files.noteRepair(after: 0)
-    } else {
-      try repairLeftLog()
+    do {
+      let now = try opening.currentTail(pool)
+      tail = Mutex(now)
+      if configuration.acceptsLoss || configuration.durability == .relaxed {
+        files.noteRepair(after: 0)
+      } else {
+        try repairLeftLog()
+      }
+      if configuration.durability == .full { try files.synchronize() }
+      if isTailDamaged {
+        configuration.logger.warning(
+          "canopy.tail is damaged, so a loss of the last commits would not be noticed; it is written again"
+        )
+      } else if foundTail == nil, now.sequence > 0 {
+        configuration.logger.notice(
+          "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
+        )
+      }
+      try tailFile.open()
+      // The old contents are the evidence of a loss, and stay until the loss is accepted.
+      if !configuration.acceptsLoss { tailFile.write(now) }
+      if configuration.durability == .full { try tailFile.synchronize() }
+    } catch {
+      // The pages are not checked yet.
+      logCopier.close()
+      Opening.close(pool, keepingLogOf: opening.path)
+      throw error
     }
-    if configuration.durability == .full { try files.synchronize() }
-    if isTailDamaged {
-      configuration.logger.warning(
-        "canopy.tail is damaged, so a loss of the last commits would not be noticed; it is written again"
-      )
-    } else if foundTail == nil, now.sequence > 0 {
-      configuration.logger.notice(
-        "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
-      )
-    }
-    try tailFile.open()
-    // The old contents are the evidence of a loss, and stay until the loss is accepted.
-    if !configuration.acceptsLoss { tailFile.write(now) }
-    if configuration.durability == .full { try tailFile.synchronize() }
     if !configuration.acceptsLoss { startPageCheck(opening) }
   }
 

@@ -149,7 +149,10 @@ import Testing
         let altered = kept.subtracting(rows).count
         #expect(altered == 0 || damage.page.kind == .overflow && altered == 1, "\(damage)")
         let isListed = lost.contains { $0.contains("of the table \(table),") }
-        #expect(isListed == (expected > altered), "\(table) after \(damage): \(lost)")
+        #expect(isListed || expected <= altered, "\(table) after \(damage): \(lost)")
+        // Whether the page of an empty table had rows cannot be known.
+        let isDamaged = damage.page.tree.hasSameBytes(as: table)
+        #expect(!isListed || isDamaged, "\(table) after \(damage): \(lost)")
       }
       guard whole[damage.page.tree]?.count ?? 1 > 0 else { continue }
       let losses = try await accept(copy, root, damage)
@@ -188,7 +191,9 @@ import Testing
     let folder = try Folder()
     try await fill(folder, &random)
     let page = try #require(
-      try DatabasePages(folder).pages.first { $0.kind == .leaf && $0.tree == "leaves" })
+      try DatabasePages(folder).pages.first {
+        $0.kind == .leaf && $0.tree.hasSameBytes(as: "leaves")
+      })
     let copy = try await folder.withStore { store in
       try store.append([commit(Self.commits + 1, "last", 1)], after: Self.commits)
       return try folder.crashed()
