@@ -67,7 +67,7 @@ extension Opening {
   }
 
   /// Closes the connections without copying the log into the database file. Removes a log that has no header.
-  static func close(_ pool: DatabasePool, keepingLogOf path: String) {
+  static func closeKeepingLog(_ pool: DatabasePool, of path: String) {
     let log = LogScan.exists(database: path) ? keepLog(of: path) : nil
     try? pool.close()
     try? log?.close()

@@ -60,7 +60,7 @@ struct Opening {
       } catch {
         // Damaged pages are named first, whatever else they have led to.
         let checked = Result { try pool.read { try refuseDamagedPages($0) } }
-        Opening.close(pool, keepingLogOf: path)
+        Opening.closeKeepingLog(pool, of: path)
         if !configuration.acceptsLoss, case .failure(let damage as StoreError) = checked {
           throw damage
         }

@@ -179,7 +179,7 @@ public final class SQLiteStore: Sendable {
     } catch {
       // The pages are not checked yet.
       logCopier.close()
-      Opening.close(pool, keepingLogOf: opening.path)
+      Opening.closeKeepingLog(pool, of: opening.path)
       throw error
     }
     if !configuration.acceptsLoss { startPageCheck(opening) }

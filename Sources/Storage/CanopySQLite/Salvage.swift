@@ -163,7 +163,8 @@ struct Salvage {
       let backward = try scan(table, range, backward: true, &rows)
       if backward.isWhole { continue }
       if let last = backward.last { range.high = last }
-      let cuts = SalvageKey.cuts(after: range.low, before: range.high, least: table.least)
+      let cuts = SalvageKey.cuts(
+        after: range.low, isRow: !range.hasLow, before: range.high, least: table.least)
       guard let first = cuts.first else { continue }
       ranges.append(KeyRange(low: range.low, hasLow: range.hasLow, high: first))
       for (low, high) in zip(cuts, cuts.dropFirst().map(Optional.some) + [range.high]) {

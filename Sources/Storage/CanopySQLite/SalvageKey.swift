@@ -22,12 +22,14 @@ extension SalvageKey {
   /// Returns keys between two others, in order, at which a range is cut.
   ///
   /// Between two keys this is one in the middle. If a bound is unknown, the distances from the other bound double: for
-  /// numbers as such, and for texts with each byte that is cut off.
+  /// numbers as such, and for texts with each byte that is cut off. Such cuts are also made after the text of a row.
   ///
-  /// - Parameter least: the least key.
-  static func cuts(after low: SalvageKey?, before high: SalvageKey?, least: SalvageKey)
-    -> [SalvageKey]
-  {
+  /// - Parameters:
+  ///   - isRow: whether the lower bound is the key of a row.
+  ///   - least: the least key.
+  static func cuts(
+    after low: SalvageKey?, isRow: Bool = false, before high: SalvageKey?, least: SalvageKey
+  ) -> [SalvageKey] {
     var common = 0
     if let low, let high {
       while common < least.count, low[common] == high[common] { common += 1 }
@@ -35,7 +37,7 @@ extension SalvageKey {
     guard common < least.count else { return [] }
     let start = (low ?? []).prefix(common)
     return SalvageKeyPart.cuts(
-      after: low?[common], before: high?[common], kind: least[common]
+      after: low?[common], isRow: isRow, before: high?[common], kind: least[common]
     ).map { Array(start) + [$0] + Array(least.dropFirst(common + 1)) }.filter { key in
       (low.map { precedes($0, key) } ?? true) && (high.map { precedes(key, $0) } ?? true)
     }
@@ -49,12 +51,12 @@ extension SalvageKey {
 
 extension SalvageKeyPart {
   fileprivate static func cuts(
-    after low: SalvageKeyPart?, before high: SalvageKeyPart?, kind: SalvageKeyPart
+    after low: SalvageKeyPart?, isRow: Bool, before high: SalvageKeyPart?, kind: SalvageKeyPart
   ) -> [SalvageKeyPart] {
     switch kind {
     case .number: numbers(low?.number, high?.number).map { .number($0) }
-    case .text: byteCuts(low?.bytes, high?.bytes).map { .text($0) }
-    case .blob: byteCuts(low?.bytes, high?.bytes).map { .blob($0) }
+    case .text: byteCuts(low?.bytes, isRow, high?.bytes).map { .text($0) }
+    case .blob: byteCuts(low?.bytes, isRow, high?.bytes).map { .blob($0) }
     }
   }
 
@@ -81,14 +83,21 @@ extension SalvageKeyPart {
     }
   }
 
-  private static func byteCuts(_ low: [UInt8]?, _ high: [UInt8]?) -> [[UInt8]] {
+  private static func byteCuts(_ low: [UInt8]?, _ isRow: Bool, _ high: [UInt8]?) -> [[UInt8]] {
     switch (low, high) {
-    case (let low?, let high?): [middle(low, high)]
-    case (let low?, nil):
-      low.indices.reversed().filter { low[$0] < .max }.map { Array(low[..<$0]) + [low[$0] + 1] }
+    case (let low?, let high?):
+      isRow
+        ? (following(low) + [middle(low, high)]).sorted { $0.lexicographicallyPrecedes($1) }
+        : [middle(low, high)]
+    case (let low?, nil): following(low)
     case (nil, let high?): high.indices.map { Array(high[..<$0]) }
     case (nil, nil): (0...UInt8.max).map { [$0] }
     }
+  }
+
+  /// Returns the texts that follow all that begin as a text does, from its whole length down to one byte.
+  private static func following(_ low: [UInt8]) -> [[UInt8]] {
+    low.indices.reversed().filter { low[$0] < .max }.map { Array(low[..<$0]) + [low[$0] + 1] }
   }
 
   /// Returns the middle of two texts, with six bytes after those that they have in common.

