@@ -84,7 +84,8 @@ extension Opening {
     unlink(work)
     defer { unlink(work) }
     let reader = try readingPool(hasLog: hasLog)
-    let result = Result { try reader.read { try salvage($0, to: work) } }
+    // Without a transaction: after an error SQLite would not end it. The folder is locked, so nothing changes meanwhile.
+    let result = Result { try reader.unsafeRead { try salvage($0, to: work) } }
     try reader.close()
     guard let lost = try result.get() else { return nil }
     if configuration.keepsDamagedFile { try keepDamagedFile() }

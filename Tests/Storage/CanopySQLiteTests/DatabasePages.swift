@@ -114,7 +114,7 @@ extension Folder {
   func read<R>(_ body: (Database) throws -> R) throws -> R {
     let opening = Opening(folder: path, configuration: .init(), tail: nil)
     let pool = try opening.readingPool(hasLog: false)
-    let result = Result { try pool.read(body) }
+    let result = Result { try pool.unsafeRead(body) }
     try pool.close()
     return try result.get()
   }
