@@ -11,6 +11,17 @@ import Testing
 
 /// The check of all pages beside the load of the tree.
 @Suite(.timeLimit(.minutes(20))) struct PageCheckTests {
+  /// The order of what has happened.
+  private final class Events: Sendable {
+    private let names = Mutex<[String]>([])
+
+    var all: [String] { names.withLock { $0 } }
+
+    func add(_ name: String) {
+      names.withLock { $0.append(name) }
+    }
+  }
+
   private let folder: Folder
 
   init() throws {
@@ -79,28 +90,28 @@ import Testing
     async throws
   {
     try await fill()
-    let events = Mutex<[String]>([])
+    let events = Events()
     let (begun, mayCheck) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
     var configuration = SQLiteStore.Configuration()
     configuration.beforePageCheck = {
       begun.signal()
       mayCheck.wait()
-      events.withLock { $0.append("check") }
+      events.add("check")
     }
     try await folder.withStore(configuration) { store in
       async let state = store.load()
       async let written: Void = store.writeInBackground { db in
-        events.withLock { $0.append("write") }
+        events.add("write")
         try db.execute(sql: "UPDATE meta SET value = value")
       }
       // The check waits, and the rows are read.
       #expect(try await store.leaves().isEmpty == false)
-      events.withLock { $0.append("read") }
+      events.add("read")
       mayCheck.signal()
       #expect(try await state.sequence == 50)
       try await written
     }
-    #expect(events.withLock { $0 } == ["read", "check", "write"])
+    #expect(events.all == ["read", "check", "write"])
     #expect(begun.wait(timeout: .now()) == .success)
   }
 
