@@ -33,7 +33,7 @@ extension Opening {
   }
 
   /// Removes the file that `prepareLog` has created, if it still has no header. Precondition: no connection is open.
-  func removePreparedLog() {
+  static func removePreparedLog(of path: String) {
     if !LogScan.exists(database: path) { unlink(path + "-wal") }
   }
 
@@ -71,6 +71,7 @@ extension Opening {
     let log = LogScan.exists(database: path) ? keepLog(of: path) : nil
     try? pool.close()
     try? log?.close()
+    removePreparedLog(of: path)
   }
 
   /// Writes all rows that can be read into a new file, if the pages are damaged. Keeps the damaged file beside it, unless

@@ -46,7 +46,7 @@ struct Opening {
       }
       var isOpen = false
       // After an error all connections are closed.
-      defer { if !isOpen { removePreparedLog() } }
+      defer { if !isOpen { Opening.removePreparedLog(of: path) } }
       if !hasLog { try prepareLog() }
       let pool = try openPool()
       do {

@@ -248,7 +248,10 @@ public final class SQLiteStore: Sendable {
     }
     try pool.close()
     try keepingLog?.close()
-    try throwPageError()
+    do { try throwPageError() } catch {
+      Opening.removePreparedLog(of: folder + "/canopy.sqlite")
+      throw error
+    }
   }
 
   /// Copies the write-ahead log into the database file, and cuts it to no bytes.

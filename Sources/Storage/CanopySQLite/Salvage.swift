@@ -5,18 +5,19 @@ internal import GRDBSQLite
 /// A copy of all rows that can be read from a database with damaged pages into a new one.
 ///
 /// A scan of a table ends at the first damaged page. So each table is read forward up to that page, and backward from the
-/// end of the table. If a range between two damaged pages remains, it is cut into smaller ones, which are read in the same
-/// way. A row is found if a search for its key does not meet a damaged page. The checksums of the rows are checked later.
+/// end of the table. What remains in between is read page by page, in both directions (see `SalvagePages`), and at last row
+/// by row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one
+/// of the two leaf pages beside it. The checksums of the rows are checked later.
 ///
-/// Complexity: O(size), and at most `rangesMax` ranges of each table, of which each is searched twice.
+/// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
+/// of a page that is damaged in part.
 struct Salvage {
-  /// The maximum number of ranges of keys that are read in one table.
-  static let rangesMax = 2_000
-
   /// The path of the damaged file, for errors.
   let path: String
   let source: Database
   let target: Database
+  /// The keys in the inner pages of the damaged file.
+  private let pages: SalvagePages?
   /// The number of scans so far.
   private(set) var scans = 0
   /// The number of rows that a table can have at most; a damaged page could lead to the same rows again and again.
@@ -26,6 +27,7 @@ struct Salvage {
     self.path = path
     self.source = source
     self.target = target
+    pages = SalvagePages(path: path)
   }
 
   /// Copies the definitions and all rows that can be read. Returns a sentence for each table that has lost rows.
@@ -39,7 +41,9 @@ struct Salvage {
       rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 1_024
       definitions = try Row.fetchAll(
         source,
-        sql: "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")
+        sql:
+          "SELECT type, name, sql, rootpage FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
+      )
       for name in ["application_id", "user_version"] {
         let number = try Int32.fetchOne(source, sql: "PRAGMA \(name)") ?? 0
         try target.execute(sql: "PRAGMA \(name) = \(number)")
@@ -49,16 +53,16 @@ struct Salvage {
         "the definitions of the tables in \(path) are damaged (\(error.message ?? "no details")), so no row can be "
           + "found: restore the data folder from a backup")
     }
-    var tables: [String] = []
+    var tables: [(name: String, root: Int)] = []
     for row in definitions where row["type"] as String == "table" {
       let name: String = row["name"]
       // SQLite creates this table with the first one that needs it.
       if !name.utf8.starts(with: "sqlite_".utf8) { try target.execute(sql: row["sql"]) }
-      tables.append(name)
+      tables.append((name, row["rootpage"]))
     }
     var lost: [String] = []
-    for name in tables {
-      let table = try Table(name, target)
+    for (name, root) in tables {
+      let table = try Table(name, root: root, target)
       if try !copy(table) { lost.append(name) }
     }
     for row in definitions where row["type"] as String != "table" {
@@ -87,18 +91,23 @@ struct Salvage {
   /// A table with its columns and its primary key.
   private struct Table {
     let name: String
+    /// The number of its first page.
+    let root: Int
     let columns: [String]
+    /// Whether the rows have numbers, and no key of their own.
+    let hasNumbers: Bool
     /// The columns of the primary key, or the number of the row.
     let keys: [String]
     /// The least value of each of them.
     let least: SalvageKey
 
-    init(_ name: String, _ db: Database) throws {
+    init(_ name: String, root: Int, _ db: Database) throws {
       self.name = name
+      self.root = root
       let rows = try Row.fetchAll(
         db, sql: "SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk", arguments: [name])
       columns = rows.map { $0["name"] }
-      let hasNumbers =
+      hasNumbers =
         try Int.fetchOne(
           db, sql: "SELECT 1 FROM pragma_table_list(?) WHERE wr", arguments: [name]) == nil
       let keyRows = hasNumbers ? [] : rows.filter { $0["pk"] as Int > 0 }
@@ -115,7 +124,7 @@ struct Salvage {
         }
     }
 
-    func select(_ range: KeyRange, backward: Bool) -> String {
+    func select(_ range: SalvageRange, backward: Bool) -> String {
       let key = keys.joined(separator: ", ")
       let places = keys.map { _ in "?" }.joined(separator: ", ")
       var conditions: [String] = []
@@ -136,49 +145,52 @@ struct Salvage {
     }
   }
 
-  /// A range of keys. A bound that is nil is that of the table.
-  private struct KeyRange {
-    var low: SalvageKey?
-    /// Whether the lower bound is in the range. The upper bound never is.
-    var hasLow = false
-    var high: SalvageKey?
-  }
-
   /// Copies the rows of a table. Returns whether all were read.
   private mutating func copy(_ table: Table) throws -> Bool {
     if table.name.hasSameBytes(as: "sqlite_sequence") {
       try target.execute(sql: "DELETE FROM sqlite_sequence")
     }
     var rows = 0
-    var ranges = [KeyRange()]
-    var next = 0
-    var isWhole = true
-    while next < ranges.count, next < Salvage.rangesMax {
-      var range = ranges[next]
-      next += 1
-      let forward = try scan(table, range, backward: false, &rows)
-      if forward.isWhole { continue }
-      isWhole = false
-      if let last = forward.last { (range.low, range.hasLow) = (last, false) }
-      let backward = try scan(table, range, backward: true, &rows)
-      if backward.isWhole { continue }
-      if let last = backward.last { range.high = last }
-      let cuts = SalvageKey.cuts(
-        after: range.low, isRow: !range.hasLow, before: range.high, least: table.least)
-      guard let first = cuts.first else { continue }
-      ranges.append(KeyRange(low: range.low, hasLow: range.hasLow, high: first))
-      for (low, high) in zip(cuts, cuts.dropFirst().map(Optional.some) + [range.high]) {
-        ranges.append(KeyRange(low: low, hasLow: true, high: high))
+    let whole = try scanBothWays(table, SalvageRange(), &rows)
+    guard let hole = whole.hole else { return whole.isWhole }
+    let leaves =
+      pages?.leaves(root: table.root, hasNumbers: table.hasNumbers, least: table.least) ?? []
+    for (index, leaf) in leaves.enumerated() {
+      let next = leaves.dropFirst(index + 1).first?.low
+      let range = SalvageRange(low: leaf.low, hasLow: true, high: next).common(with: hole)
+      guard !range.isEmpty, let rest = try scanBothWays(table, range, &rows).hole else { continue }
+      // A row of which another page is damaged separates the others of this one.
+      let keys = pages?.keys(of: leaf, hasNumbers: table.hasNumbers, least: table.least) ?? []
+      for (index, key) in keys.enumerated() {
+        let next = keys.dropFirst(index + 1).first
+        let range = SalvageRange(low: key, hasLow: true, high: next).common(with: rest)
+        if !range.isEmpty { _ = try scan(table, range, backward: false, &rows) }
       }
     }
-    return isWhole
+    return false
+  }
+
+  /// Copies the rows of a range forward up to the first that cannot be read, and then backward from its end.
+  ///
+  /// - Returns: the range in between, or nil, and whether a single scan has read all rows.
+  private mutating func scanBothWays(
+    _ table: Table, _ range: SalvageRange, _ rows: inout Int
+  ) throws -> (hole: SalvageRange?, isWhole: Bool) {
+    var hole = range
+    let forward = try scan(table, hole, backward: false, &rows)
+    if forward.isWhole { return (nil, true) }
+    if let last = forward.last { (hole.low, hole.hasLow) = (last, false) }
+    let backward = try scan(table, hole, backward: true, &rows)
+    if backward.isWhole { return (nil, false) }
+    hole.high = backward.last ?? hole.high
+    return (hole, false)
   }
 
   /// Copies the rows of a range in one direction up to the first that cannot be read.
   ///
   /// - Returns: the key of the last row, and whether all rows of the range were read.
   private mutating func scan(
-    _ table: Table, _ range: KeyRange, backward: Bool, _ rows: inout Int
+    _ table: Table, _ range: SalvageRange, backward: Bool, _ rows: inout Int
   ) throws -> (last: SalvageKey?, isWhole: Bool) {
     scans += 1
     var last: SalvageKey?

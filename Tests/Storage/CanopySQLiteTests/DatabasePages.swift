@@ -16,6 +16,8 @@ struct DatabasePages {
     var kind: Kind
     /// The name of the table or index; empty for a free page.
     var tree: String
+    /// Whether it is the first page of its tree, without which no row of the tree can be found.
+    var isRoot = false
     /// Whether the tree has the rows of a table.
     var isTable: Bool
     /// The number of rows that cannot be found without the page.
@@ -40,6 +42,7 @@ struct DatabasePages {
       let name: String = tree["name"]
       // Without rows of their own, a table is an index.
       _ = add(tree["rootpage"], name, isTable: names.contains(name))
+      pages[pages.count - 1].isRoot = true
     }
     var trunk = word(32)
     while trunk > 0 {
@@ -110,10 +113,10 @@ struct DatabasePages {
 }
 
 extension Folder {
-  /// Reads a database without a log, and changes nothing.
-  func read<R>(_ body: (Database) throws -> R) throws -> R {
+  /// Reads a database, and changes nothing.
+  func read<R>(hasLog: Bool = false, _ body: (Database) throws -> R) throws -> R {
     let opening = Opening(folder: path, configuration: .init(), tail: nil)
-    let pool = try opening.readingPool(hasLog: false)
+    let pool = try opening.readingPool(hasLog: hasLog)
     let result = Result { try pool.unsafeRead(body) }
     try pool.close()
     return try result.get()
