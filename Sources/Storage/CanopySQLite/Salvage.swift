@@ -164,7 +164,8 @@ struct Salvage {
       for (index, key) in keys.enumerated() {
         let next = keys.dropFirst(index + 1).first
         let range = SalvageRange(low: key, hasLow: true, high: next).common(with: rest)
-        if !range.isEmpty { _ = try scan(table, range, backward: false, &rows) }
+        guard !range.isEmpty, range.hasLow || key != rest.low else { continue }
+        _ = try scan(table, range, backward: false, &rows)
       }
     }
     return false
