@@ -84,7 +84,13 @@ extension Opening {
     let work = folder + "/.salvaged.sqlite"
     unlink(work)
     defer { unlink(work) }
-    let reader = try readingPool(hasLog: hasLog)
+    let reader: DatabasePool
+    do { reader = try readingPool(hasLog: hasLog) } catch let error as DatabaseError
+      where error.resultCode == .SQLITE_CORRUPT
+    {
+      // A connection reads the definitions first.
+      throw StoreError.damagedDefinitions(of: path, error)
+    }
     // Without a transaction: after an error SQLite would not end it. The folder is locked, so nothing changes meanwhile.
     let result = Result { try reader.unsafeRead { try salvage($0, to: work) } }
     try reader.close()

@@ -5,8 +5,8 @@ internal import GRDBSQLite
 /// A copy of all rows that can be read from a database with damaged pages into a new one.
 ///
 /// A scan of a table ends at the first damaged page. So each table is read forward up to that page, and backward from the
-/// end of the table. What remains in between is read page by page, in both directions (see `SalvagePages`), and at last row
-/// by row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one
+/// end of the table. A damaged page can have any keys, so these say nothing about what remains. So all of the table is then
+/// read page by page, in both directions (see `SalvagePages`), and pages that are damaged in part row by row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one
 /// of the two leaf pages beside it. The checksums of the rows are checked later.
 ///
 /// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
@@ -38,7 +38,7 @@ struct Salvage {
   mutating func run() throws -> [String] {
     let definitions: [Row]
     do {
-      rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 1_024
+      rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 2_048
       definitions = try Row.fetchAll(
         source,
         sql:
@@ -49,9 +49,7 @@ struct Salvage {
         try target.execute(sql: "PRAGMA \(name) = \(number)")
       }
     } catch let error as DatabaseError where Salvage.isUnreadable(error) {
-      throw StoreError.damaged(
-        "the definitions of the tables in \(path) are damaged (\(error.message ?? "no details")), so no row can be "
-          + "found: restore the data folder from a backup")
+      throw StoreError.damagedDefinitions(of: path, error)
     }
     var tables: [(name: String, root: Int)] = []
     for row in definitions where row["type"] as String == "table" {
@@ -137,10 +135,10 @@ struct Salvage {
         """
     }
 
-    var insert: String {
+    func insert(orElse action: String) -> String {
       let places = columns.map { _ in "?" }.joined(separator: ", ")
       return """
-        INSERT OR IGNORE INTO \(name)(\(columns.joined(separator: ", "))) VALUES (\(places))
+        INSERT OR \(action) INTO \(name)(\(columns.joined(separator: ", "))) VALUES (\(places))
         """
     }
   }
@@ -151,21 +149,21 @@ struct Salvage {
       try target.execute(sql: "DELETE FROM sqlite_sequence")
     }
     var rows = 0
-    let whole = try scanBothWays(table, SalvageRange(), &rows)
-    guard let hole = whole.hole else { return whole.isWhole }
+    if try scanBothWays(table, SalvageRange(), &rows).isWhole { return true }
     let leaves =
       pages?.leaves(root: table.root, hasNumbers: table.hasNumbers, least: table.least) ?? []
     for (index, leaf) in leaves.enumerated() {
       let next = leaves.dropFirst(index + 1).first?.low
-      let range = SalvageRange(low: leaf.low, hasLow: true, high: next).common(with: hole)
-      guard !range.isEmpty, let rest = try scanBothWays(table, range, &rows).hole else { continue }
+      let range = SalvageRange(low: leaf.low, hasLow: true, high: next)
+      guard !range.isEmpty, let rest = try scanBothWays(table, range, &rows, isLeaf: true).hole
+      else { continue }
       // A row of which another page is damaged separates the others of this one.
       let keys = pages?.keys(of: leaf, hasNumbers: table.hasNumbers, least: table.least) ?? []
       for (index, key) in keys.enumerated() {
         let next = keys.dropFirst(index + 1).first
         let range = SalvageRange(low: key, hasLow: true, high: next).common(with: rest)
         guard !range.isEmpty, range.hasLow || key != rest.low else { continue }
-        _ = try scan(table, range, backward: false, &rows)
+        _ = try scan(table, range, backward: false, &rows, isLeaf: true)
       }
     }
     return false
@@ -175,13 +173,13 @@ struct Salvage {
   ///
   /// - Returns: the range in between, or nil, and whether a single scan has read all rows.
   private mutating func scanBothWays(
-    _ table: Table, _ range: SalvageRange, _ rows: inout Int
+    _ table: Table, _ range: SalvageRange, _ rows: inout Int, isLeaf: Bool = false
   ) throws -> (hole: SalvageRange?, isWhole: Bool) {
     var hole = range
-    let forward = try scan(table, hole, backward: false, &rows)
+    let forward = try scan(table, hole, backward: false, &rows, isLeaf: isLeaf)
     if forward.isWhole { return (nil, true) }
     if let last = forward.last { (hole.low, hole.hasLow) = (last, false) }
-    let backward = try scan(table, hole, backward: true, &rows)
+    let backward = try scan(table, hole, backward: true, &rows, isLeaf: isLeaf)
     if backward.isWhole { return (nil, false) }
     hole.high = backward.last ?? hole.high
     return (hole, false)
@@ -189,12 +187,15 @@ struct Salvage {
 
   /// Copies the rows of a range in one direction up to the first that cannot be read.
   ///
-  /// - Returns: the key of the last row, and whether all rows of the range were read.
+  /// - Parameter isLeaf: whether the range is that of a leaf page. Then rows with other keys are left out, and the others
+  ///   take the place of rows that damaged pages had with the same keys.
+  /// - Returns: the key of the last row, and whether all rows of the range were read, in order.
   private mutating func scan(
-    _ table: Table, _ range: SalvageRange, backward: Bool, _ rows: inout Int
+    _ table: Table, _ range: SalvageRange, backward: Bool, _ rows: inout Int, isLeaf: Bool
   ) throws -> (last: SalvageKey?, isWhole: Bool) {
     scans += 1
     var last: SalvageKey?
+    var isOrdered = true
     do {
       let select = try ByteStatement(source, table.select(range, backward: backward))
       defer { select.end() }
@@ -205,10 +206,20 @@ struct Salvage {
       while try select.next() {
         guard rows < rowsMax else { return (last, false) }
         rows += 1
-        last = select.key(count) ?? last
-        try insert(select, table, from: count)
+        let key = select.key(count)
+        if let key, let last {
+          let isAfter =
+            backward ? SalvageRange.precedes(key, last) : SalvageRange.precedes(last, key)
+          isOrdered = isOrdered && isAfter
+        }
+        last = key ?? last
+        guard isLeaf else {
+          try insert(select, table, from: count, "IGNORE")
+          continue
+        }
+        if let key, range.contains(key) { try insert(select, table, from: count, "REPLACE") }
       }
-      return (last, true)
+      return (last, isOrdered)
     } catch let error as DatabaseError where Salvage.isUnreadable(error) {
       return (last, false)
     } catch let error as TargetError {
@@ -221,10 +232,14 @@ struct Salvage {
     let error: DatabaseError
   }
 
-  /// Inserts a row, unless it exists already or violates the definition of the table.
-  private func insert(_ row: ByteStatement, _ table: Table, from first: Int32) throws {
+  /// Inserts a row, unless it violates the definition of the table.
+  ///
+  /// - Parameter action: what SQLite does if there is a row with the same key.
+  private func insert(
+    _ row: ByteStatement, _ table: Table, from first: Int32, _ action: String
+  ) throws {
     do {
-      let insert = try ByteStatement(target, table.insert)
+      let insert = try ByteStatement(target, table.insert(orElse: action))
       for index in 0..<Int32(clamping: table.columns.count) {
         try insert.bind(first + index, of: row, at: index + 1)
       }

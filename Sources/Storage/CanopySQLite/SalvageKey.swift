@@ -38,6 +38,12 @@ struct SalvageRange: Equatable {
     if let low, let high { !SalvageRange.precedes(low, high) } else { false }
   }
 
+  /// Whether a key is in the range.
+  func contains(_ key: SalvageKey) -> Bool {
+    (low.map { SalvageRange.precedes($0, key) || hasLow && $0 == key } ?? true)
+      && (high.map { SalvageRange.precedes(key, $0) } ?? true)
+  }
+
   /// Returns the keys that are in both ranges.
   func common(with other: SalvageRange) -> SalvageRange {
     var range = self

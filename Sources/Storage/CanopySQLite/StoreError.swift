@@ -108,6 +108,13 @@ public enum StoreError: Error, Equatable, Sendable {
     .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")
   }
 
+  /// Returns the error for damaged definitions of tables, without which SQLite reads nothing.
+  static func damagedDefinitions(of path: String, _ error: DatabaseError) -> StoreError {
+    .damaged(
+      "the definitions of the tables in \(path) are damaged (\(error.message ?? "no details")), so no row can be "
+        + "found: restore the data folder from a backup")
+  }
+
   /// Returns the error for pages that are damaged, used twice, or free and in use.
   static func damagedPages(of path: String, _ problem: String) -> StoreError {
     .damaged("the pages of \(path) are damaged (\(problem)): \(waysOut)")
