@@ -11,7 +11,7 @@ import Testing
 
 /// The check of all pages beside the load of the tree.
 @Suite(.timeLimit(.minutes(20))) struct PageCheckTests {
-  /// The order of what has happened.
+  /// The events in their order.
   private final class Events: Sendable {
     private let names = Mutex<[String]>([])
 
@@ -122,7 +122,7 @@ import Testing
     _ = try await store.load()
     let log = try #require(try contents(folder)["canopy.sqlite-wal"])
     #expect(log.count < 32)
-    // A crash leaves the byte, which is no log.
+    // A crash leaves the byte, which SQLite does not take for a log.
     let crashed = try folder.crashed()
     try store.close()
     #expect(try contents(folder) == before)
