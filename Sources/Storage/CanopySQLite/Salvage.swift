@@ -6,8 +6,9 @@ internal import GRDBSQLite
 ///
 /// A scan of a table ends at the first damaged page. So each table is read forward up to that page, and backward from the
 /// end of the table. A damaged page can have any keys, so the last keys say nothing about the other rows. So all of the
-/// table is then read page by page, in both directions (see `SalvagePages`), and pages that are damaged in part row by row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one
-/// of the two leaf pages beside it. The checksums of the rows are checked later.
+/// table is then read page by page, in both directions (see `SalvagePages`), and pages that are damaged in part row by
+/// row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one of
+/// the two leaf pages beside it. The checksums of the rows are checked later.
 ///
 /// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
 /// of a page that is damaged in part.
