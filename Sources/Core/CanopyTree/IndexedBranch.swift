@@ -16,7 +16,7 @@ struct OrderIndex: Sendable {
     if order != .priority { all.reserveCapacity(children.count) }
     children.forEach {
       if order != .priority || $0.node.isPrioritized {
-        all.append(Position(value: order.value(of: $0.node), key: $0.key))
+        all.append(Position(value: order.value(of: $0.node).compared, key: $0.key))
       }
       return true
     }
@@ -49,7 +49,7 @@ struct OrderIndex: Sendable {
     }
 
     mutating func append(_ child: Child) {
-      let position = Position(value: order.value(of: child.node), key: child.key)
+      let position = Position(value: order.value(of: child.node).compared, key: child.key)
       if pages != nil {
         if pages?.append(position) == true { return }
         positions = pages?.finishAsArray() ?? []
@@ -76,6 +76,19 @@ struct OrderIndex: Sendable {
     return order != .priority || value != .absent
   }
 
+  /// Whether the index would keep the memory of an old text that it shares with the child, although the child has an
+  /// equal text in other memory now. The texts of an index by a child of the children are counted anyhow.
+  private func keepsText(of old: OrderValue, without new: OrderValue) -> Bool {
+    guard case .string(let old) = old, case .string(let new) = new else { return false }
+    if case .child = order { return false }
+    guard NodeMemory.bytes(of: old) > 0, old.utf8.count <= OrderValue.comparedBytesMax else {
+      return false
+    }
+    return old.withUTF8Bytes { old in
+      new.withUTF8Bytes { new in old.baseAddress != new.baseAddress }
+    }
+  }
+
   /// Whether the index has a position for each child that it holds: all children, and by priority at
   /// most all.
   func isComplete(for children: Children) -> Bool {
@@ -87,10 +100,10 @@ struct OrderIndex: Sendable {
   ///
   /// - Complexity: O(log n).
   mutating func move(_ key: Key, from old: OrderValue?, to new: OrderValue?) {
-    if let old, let new, old == new { return }
+    if let old, let new, old == new, !keepsText(of: old, without: new) { return }
     let (wasHeld, isHeld) = (holds(old), holds(new))
     if wasHeld, let old { positions.remove(Position(value: old, key: key)) }
-    if isHeld, let new { positions.insert(Position(value: new, key: key)) }
+    if isHeld, let new { positions.insert(Position(value: new.compared, key: key)) }
     guard keys != nil, wasHeld != isHeld else { return }
     if isHeld { keys?.insert(IndexedKey(key: key)) } else { keys?.remove(key) }
   }

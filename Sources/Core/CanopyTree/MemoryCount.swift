@@ -12,6 +12,8 @@ public struct MemoryCount: Sendable {
   public private(set) var bytes = 0
   private var stepsLeft: Int
   private var rest: [(node: Node, sign: Int)] = []
+  /// Whether removed branches are kept for `growth`.
+  private var keepsRemoved = false
 
   /// Creates a count.
   ///
@@ -47,8 +49,29 @@ public struct MemoryCount: Sendable {
     }
   }
 
+  /// Returns the bytes that a new version of a tree has besides those of the old one. If that is 0 or less, it is not
+  /// smaller than the exact number.
+  ///
+  /// - Complexity: O(log n) for each place that differs, and O(added nodes). Of a branch that only the old version has,
+  ///   no more is counted than makes up for the added nodes.
+  public static func growth(from old: Node, to new: Node) -> Int {
+    var count = MemoryCount()
+    count.keepsRemoved = true
+    count.addDifference(from: old, to: new)
+    while count.bytes > 0, let (node, sign) = count.rest.popLast() {
+      count.bytes += sign * node.ownMemory
+      node.pages?.forEach { child in
+        WorkCounter.touch()
+        count.add(child, sign)
+        return count.bytes > 0
+      }
+    }
+    return count.bytes
+  }
+
   private mutating func add(_ node: Node, _ sign: Int) {
     let pages = node.pages
+    if keepsRemoved, sign < 0, pages != nil { return rest.append((node, sign)) }
     let steps = 1 + (pages?.count ?? 0)
     guard steps <= stepsLeft else { return rest.append((node, sign)) }
     stepsLeft -= steps
@@ -131,13 +154,11 @@ extension OrderIndex {
   /// differs.
   fileprivate static func memoryDifference(from old: OrderIndex, to new: OrderIndex) -> Int {
     var bytes = 0
-    let hasTexts = if case .child = new.order { true } else { false }
     func text(_ position: Position?) -> Int {
-      guard case .string(let text)? = position?.value else { return 0 }
-      return NodeMemory.bytes(of: text)
+      position?.value.indexedTextBytes(in: new.order) ?? 0
     }
     let pages = SortedTree.memoryDifference(from: old.positions, to: new.positions) { old, new in
-      if hasTexts { bytes += text(new) - text(old) }
+      bytes += text(new) - text(old)
     }
     bytes += pages
     guard let keys = old.keys, let others = new.keys else { return bytes }

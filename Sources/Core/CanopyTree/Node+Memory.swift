@@ -105,7 +105,7 @@ extension Prioritized {
 }
 
 extension IndexedBranch {
-  /// The bytes of the pages of the children and of all indexes. O(pages); an index by a child also has texts:
+  /// The bytes of the pages of the children and of all indexes. O(pages); the texts of the indexes:
   /// O(children).
   fileprivate var memoryBytes: Int {
     indexes.reduce(ownMemory + children.memoryBytes) { $0 + $1.memoryBytes }
@@ -123,10 +123,8 @@ extension IndexedBranch {
 extension OrderIndex {
   var memoryBytes: Int {
     var bytes = positions.memoryBytes + (keys?.memoryBytes ?? 0)
-    // In another order the texts are those of the children.
-    guard case .child = order else { return bytes }
     positions.forEach { position in
-      if case .string(let text) = position.value { bytes += NodeMemory.bytes(of: text) }
+      bytes += position.value.indexedTextBytes(in: order)
       return true
     }
     return bytes

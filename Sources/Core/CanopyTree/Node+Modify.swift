@@ -13,7 +13,7 @@ extension Node {
     }
     guard let priority, !indexes.contains(where: { $0.order == .priority }) else { return }
     // Without the index, no other child has a priority: there is nothing to sort.
-    let position = Position(value: OrderValue(priority), key: key)
+    let position = Position(value: OrderValue(priority).compared, key: key)
     addIndex(OrderIndex(.priority, positions: [position]))
   }
 

@@ -45,6 +45,29 @@ public enum OrderValue: Sendable {
   /// bytes decided. Without it, the writer would compare megabytes for each view and each index.
   static let comparedBytesMax = Limits.boundBytesMax + 1
 
+  /// The value without the bytes of a string that are not compared. An index keeps it, so that it does not keep the
+  /// rest of a long string after the child has another value. A shorter string is not copied.
+  var compared: OrderValue {
+    guard case .string(let text) = self, text.utf8.count > OrderValue.comparedBytesMax else {
+      return self
+    }
+    // Up to the end of the character that has the last compared byte.
+    let bytes = text.utf8
+    var end = bytes.index(bytes.startIndex, offsetBy: OrderValue.comparedBytesMax)
+    while end < bytes.endIndex, bytes[end] & 0xC0 == 0x80 { bytes.formIndex(after: &end) }
+    return .string(String(decoding: bytes[..<end], as: UTF8.self))
+  }
+
+  /// The bytes of the text that an index keeps besides those of the children.
+  ///
+  /// - Parameter order: the order of the index. One by a child of the children creates texts of its own; another one
+  ///   shares the texts that are not cut.
+  func indexedTextBytes(in order: Order) -> Int {
+    guard case .string(let text) = self else { return 0 }
+    if case .child = order { return NodeMemory.bytes(of: text) }
+    return text.utf8.count < OrderValue.comparedBytesMax ? 0 : NodeMemory.bytes(of: text)
+  }
+
   /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
   static func compare(_ a: OrderValue, _ b: OrderValue) -> Int {
     switch (a, b) {

@@ -80,6 +80,114 @@ import Testing
     #expect(counted.bytes == 0)
   }
 
+  @Test(arguments: ["x", "é", "€", "𝄞"])
+  func `an index keeps no more of a long string than it compares`(_ letter: String) throws {
+    let orders = [Order.value, .child(Path.root.child("t"))]
+    var plan = IndexPlan()
+    for (order, place) in zip(orders, ["values", "children"]) {
+      plan.declare(order, at: [try Key(place)])
+    }
+    func text(_ bytes: Int) -> String {
+      // The first bytes move the places of the characters.
+      String(repeating: "a", count: bytes % letter.utf8.count)
+        + String(repeating: letter, count: bytes / letter.utf8.count)
+    }
+    for bytes in [1_024, 1_025, 1_026, 1_027, 1_028, 1_029, 100_000] {
+      var tree = Tree(indexPlan: plan)
+      var counted = MemoryCount()
+      for value in [text(bytes), text(bytes) + "end", text(bytes), text(bytes)] {
+        let before = tree
+        tree.apply([
+          Assignment("children/k/t" as Path, Node(value)),
+          Assignment("values/k" as Path, Node(value + "")),
+        ])
+        counted.addDifference(from: before.root, to: tree.root)
+        #expect(counted.bytes == count(tree.root), "\(bytes)")
+        for (order, place) in zip(orders, ["values", "children"]) {
+          let list = tree.root.child(try Key(place))
+          let index = try #require(list.indexes.first { $0.order == order })
+          index.positions.forEach { position in
+            guard case .string(let kept) = position.value else {
+              Issue.record("the index has no string")
+              return false
+            }
+            #expect(kept.utf8.count <= OrderValue.comparedBytesMax + 3, "\(bytes)")
+            #expect(position.value == .string(value) && value.hasBytePrefix(kept), "\(bytes)")
+            if value.utf8.count <= OrderValue.comparedBytesMax {
+              #expect(kept.hasSameBytes(as: value))
+            }
+            return true
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `an index shares the memory of a short string with the child, also of an equal one`()
+    throws
+  {
+    var plan = IndexPlan()
+    plan.declare(.value, at: ["a"])
+    var tree = Tree(indexPlan: plan)
+    for round in 0..<3 {
+      // An equal text in new memory each time.
+      let text = String(repeating: "x", count: OrderValue.comparedBytesMax - 1) + "y"
+      tree.apply([Assignment("a/k" as Path, Node(text))])
+      var kept: [UnsafeRawPointer?] = []
+      tree.root.child("a").indexes[0].positions.forEach { position in
+        if case .string(let text) = position.value {
+          kept.append(text.withUTF8Bytes { $0.baseAddress })
+        }
+        return true
+      }
+      guard case .string(let value) = tree.root.at("a/k" as Path).value else {
+        Issue.record("no string")
+        return
+      }
+      #expect(kept == [value.withUTF8Bytes { $0.baseAddress }], "round \(round)")
+    }
+  }
+
+  @Test func `the growth of a change is the difference of the counts, if it is above 0`() throws {
+    var random = SeededGenerator(printingSeedFor: "the growth of changes")
+    var plan = IndexPlan()
+    plan.declare(.child(Path.root.child("t")), at: ["a", nil])
+    plan.declare(.value, at: ["b"])
+    var tree = Tree(indexPlan: plan)
+    var grew = 0
+    for round in 0..<2_000 {
+      let before = tree
+      var path = "\(["a", "b"][Int(random.next() % 2)])/\(random.next() % 40)"
+      if random.next() % 2 == 0 { path += "/x\(random.next() % 40)" }
+      let text = String(repeating: "t", count: Int(random.next() % 60))
+      let value: Node =
+        switch random.next() % 4 {
+        case 0: .absent
+        case 1: Node(text)
+        case 2: try Node(json: #"{"t":"\#(text)","x1":{"y":1,"t":2},"z":true}"#)
+        default:
+          try Node(json: "[" + (0..<20).map { "{\"t\":\($0)}" }.joined(separator: ",") + "]")
+        }
+      tree.apply([Assignment(try Path(path), value)])
+      let exact = count(tree.root) - count(before.root)
+      let growth = MemoryCount.growth(from: before.root, to: tree.root)
+      #expect(exact > 0 ? growth == exact : exact...0 ~= growth, "round \(round)")
+      if exact > 0 { grew += 1 }
+    }
+    #expect(grew > 100)
+  }
+
+  @Test func `of a removed branch no more is counted than makes up for the new value`() throws {
+    var tree = Tree()
+    for number in 0..<20_000 { tree.apply([Assignment(try Path("list/k\(number)/n"), true)]) }
+    let before = tree
+    tree.apply([Assignment("list" as Path, "a text of more than fifteen bytes")])
+    let touched = WorkCounter.nodesTouched {
+      #expect(MemoryCount.growth(from: before.root, to: tree.root) <= 0)
+    }
+    #expect(touched < 2_000)
+  }
+
   @Test func `an equal version costs nothing, and a change only what it touches`() throws {
     var tree = Tree()
     for number in 0..<20_000 { tree.apply([Assignment(try Path("list/k\(number)"), true)]) }
