@@ -99,19 +99,25 @@ extension Batch {
     let beforeImage = before.beforeImage(of: assignments)
     let journaled = tree.apply(assignments)
     let text: CommitText?
+    let growth: TreeGrowth?
+    let counted = (largeTextBytes, textBytes)
     do {
       text = try writer.text(
         of: journaled, from: nil, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
+      growth = try self.growth(
+        of: assignments, text: text, unpackedBytes: before.unpackedBytes, from: before, beforeImage)
     } catch {
+      (largeTextBytes, textBytes) = counted
       tree = before
       throw error
     }
     let keyTime = keyTime(of: time)
-    let commit = Commit(
+    var commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
       completedDisconnectWrites: completed, keyTime: keyTime, origin: nil,
       note: writer.note(keyTime: keyTime), text: text)
+    commit.treeGrowth = growth
     add(commit, concerning: writer.listeners.views(concernedBy: assignments), over: before)
   }
 }

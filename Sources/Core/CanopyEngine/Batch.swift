@@ -30,6 +30,8 @@ struct Batch {
   /// The first place of the last write that was decided, for the log.
   var lastLocation: Location?
   let writer: WriterState
+  /// The bound on the memory of the tree; nil for none.
+  let memory: (any TreeMemory)?
   /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then its user is not
   /// charged again.
   var isRepeat = false
@@ -40,12 +42,16 @@ struct Batch {
   /// Whether every transaction is refused.
   var isRefusing: Bool { refusal != nil }
 
-  init(tree: Tree, sequence: Int64, writer: WriterState, refusal: EngineError? = nil) {
+  init(
+    tree: Tree, sequence: Int64, writer: WriterState, memory: (any TreeMemory)? = nil,
+    refusal: EngineError? = nil
+  ) {
     self.tree = tree
     self.sequence = sequence
     first = sequence
     indexesLeft = writer.indexesLeft
     self.writer = writer
+    self.memory = memory
     self.refusal = refusal
   }
 
@@ -75,8 +81,8 @@ struct Batch {
   /// - Parameter proposal: the proposal of the decision. It ends here, because its second reference to the tree would
   ///   make `apply` copy the pages on the path.
   /// - Returns: see `Committed.priorityBytes`.
-  /// - Throws: `EngineError.denied`, `.commitTooLarge` and `.unstorable`, and the error of `WritePolicy.derive`; then
-  ///   nothing has changed.
+  /// - Throws: `EngineError.denied`, `.commitTooLarge`, `.unstorable` and `.treeFull`, and the error of
+  ///   `WritePolicy.derive`; then nothing has changed.
   @discardableResult
   mutating func make<Result>(
     _ decision: Decision<Result>, of proposal: consuming Proposal
@@ -97,8 +103,11 @@ struct Batch {
     var views =
       policy != nil ? ConcernedViews() : writer.listeners.views(concernedBy: assignments)
     // The old tree is kept only if it is needed: a second reference makes `apply` copy the pages on the path.
-    let isHeld = policy != nil || !views.isEmpty || !writer.authorizations.isIdle
+    let isHeld =
+      policy != nil || !views.isEmpty || !writer.authorizations.isIdle
+      || memory?.isNearBound == true
     let before = isHeld ? tree : nil
+    let unpackedBytes = tree.unpackedBytes
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments, of: write)
     if let policy, let before {
@@ -110,21 +119,28 @@ struct Batch {
       views = writer.listeners.views(concernedBy: assignments)
     }
     let text: CommitText?
+    let growth: TreeGrowth?
+    let counted = (largeTextBytes, textBytes)
     do {
       text = try writer.text(
         of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
+      growth = try self.growth(
+        of: write.assignments, text: text, unpackedBytes: unpackedBytes,
+        isBounded: decision.isBounded, from: before, beforeImage)
     } catch {
+      (largeTextBytes, textBytes) = counted
       if let before { tree = before } else { tree.apply(beforeImage) }
       if error == .unstorable { unstorable += journaled.map(\.location) }
       throw error
     }
     let keyTime = keyTime(of: time)
-    let commit = Commit(
+    var commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
       completedDisconnectWrites: isPlanted(.disconnectWritesTwice)
         ? [] : decision.completedDisconnectWrite.map { [$0] } ?? [],
       keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
+    commit.treeGrowth = growth
     add(commit, concerning: views, over: before)
     // The assignment of a write without another one is not a priority that follows from it.
     return journaled.count > 1 ? journaled.priorityBytes(besides: assignments) : 0

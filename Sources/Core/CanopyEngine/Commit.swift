@@ -30,6 +30,10 @@ public struct Commit: Sendable, Equatable {
   /// other fields, so equality ignores it.
   private(set) var text: CommitText?
 
+  /// The bytes that this commit adds to the memory of the tree; nil without a bound, and for a commit of another engine.
+  /// Equality ignores it.
+  public internal(set) var treeGrowth: TreeGrowth?
+
   /// Creates a commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,

@@ -84,11 +84,12 @@ extension Engine {
     assertOnThread()
     writer.taken = requests.entries.reversed()
     writer.isInTurn = requests.isInTurn
-    let (tree, after) = state.withLock { state in
+    let (tree, after, memory) = state.withLock { state in
       state.isAtWork = true
-      return (state.current, state.currentSequence)
+      return (state.current, state.currentSequence, state.memory?.memory)
     }
-    var batch = Batch(tree: tree, sequence: after, writer: writer)
+    memory?.beginBatch()
+    var batch = Batch(tree: tree, sequence: after, writer: writer, memory: memory)
     let start = watch.now
     var time = start
     while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
@@ -239,6 +240,7 @@ extension Engine {
   /// Undoes the effects of a batch that was not stored.
   func fail(_ batch: Batch, _ writer: WriterState) {
     if !isPlanted(.failedWriteRemembered) { writer.clientWrites.rollBack(batch.commits) }
+    batch.memory?.beginBatch()
     // The indexes were lost with the batch; they may be added again.
     writer.indexesLeft = batch.indexesLeft
   }

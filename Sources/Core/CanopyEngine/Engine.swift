@@ -106,6 +106,8 @@ public final class Engine: Sendable {
     var isAtWork = false
     var observers: [WeakObserver] = []
     var commitObservers: [WeakCommitObserver] = []
+    /// The bound on the memory of the tree; nil for none.
+    var memory: WeakTreeMemory?
     /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
@@ -318,6 +320,11 @@ public final class Engine: Sendable {
       state.observers.append(WeakObserver(observer: observer))
       return state.snapshot
     }
+  }
+
+  /// Has the commits counted from the next batch on. The engine does not keep the memory alive.
+  public func count(in memory: any TreeMemory) {
+    state.withLock { $0.memory = WeakTreeMemory(memory: memory) }
   }
 
   /// Adds an observer of commits. The engine does not keep it alive.

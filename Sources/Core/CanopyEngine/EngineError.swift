@@ -11,6 +11,8 @@ public enum EngineError: Error, Equatable, Sendable {
   /// The commit would have too many locations or bytes, with everything that follows from the write. The write was not
   /// made.
   case commitTooLarge
+  /// The write would make the tree larger than its bound. The write was not made.
+  case treeFull
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
@@ -44,6 +46,9 @@ public enum EngineError: Error, Equatable, Sendable {
       "one write may change at most \(Limits.commitLocationsMax) locations and take "
         + "\(Limits.commitBytesMax) bytes in the journal, with the copies and priorities that follow from it; "
         + "besides one priority for each location, \(Limits.commitPrioritiesMax) may follow; split it into several"
+    case .treeFull:
+      "the data of this server has as many bytes as it may have, so the write was not made, as it would add some; "
+        + "reads and removals go on, try again later, or tell the administrator"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not reported as "

@@ -93,22 +93,26 @@ public struct Decision<Result: Sendable>: Sendable {
   public var completedDisconnectWrite: DisconnectWriteID?
   /// Authorizes the write and derives what follows from it; nil if every write is allowed and nothing follows.
   public var policy: (any WritePolicy)?
+  /// Whether the write must not make the tree larger than its bound: see `TreeMemory`.
+  public var isBounded = false
 
   /// Creates a decision.
   public init(
     _ write: Write?, _ result: Result, completedDisconnectWrite: DisconnectWriteID? = nil,
-    policy: (any WritePolicy)? = nil
+    policy: (any WritePolicy)? = nil, isBounded: Bool = false
   ) {
     self.write = write
     self.result = result
     self.completedDisconnectWrite = completedDisconnectWrite
     self.policy = policy
+    self.isBounded = isBounded
   }
 
   /// Returns the same decision with another result.
   public func map<Other: Sendable>(_ transform: (Result) -> Other) -> Decision<Other> {
     Decision<Other>(
-      write, transform(result), completedDisconnectWrite: completedDisconnectWrite, policy: policy)
+      write, transform(result), completedDisconnectWrite: completedDisconnectWrite, policy: policy,
+      isBounded: isBounded)
   }
 }
 

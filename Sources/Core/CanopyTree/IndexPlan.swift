@@ -35,6 +35,14 @@ public struct IndexPlan: Sendable, Equatable {
       }
     }
 
+    /// The most orders of one location by its depth below this one, or more.
+    var ordersMax: [Int] {
+      var below: [Int] = []
+      for level in exact.values { below = IndexPlan.merge(below, level.ordersMax, max) }
+      for level in wildcard { below = IndexPlan.merge(below, level.ordersMax, +) }
+      return [orders.count] + below
+    }
+
     /// The number of levels, this one included.
     var count: Int {
       exact.values.reduce(1 + (wildcard.first?.count ?? 0)) { $0 + $1.count }
@@ -127,8 +135,19 @@ public struct IndexPlan: Sendable, Equatable {
 
   private(set) var root = Level()
 
+  private static func merge(_ a: [Int], _ b: [Int], _ body: (Int, Int) -> Int) -> [Int] {
+    (0..<max(a.count, b.count)).map { depth in
+      body(depth < a.count ? a[depth] : 0, depth < b.count ? b[depth] : 0)
+    }
+  }
+
   /// Creates a plan without indexes.
   public init() {}
+
+  /// The most indexes that one location may keep, or more.
+  ///
+  /// - Complexity: O(levels × depth).
+  var ordersMax: Int { root.ordersMax.max() ?? 0 }
 
   /// The number of levels: one for the root, and one for each distinct prefix of the patterns.
   ///

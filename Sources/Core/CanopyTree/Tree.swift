@@ -6,6 +6,10 @@ public struct Tree: Sendable {
   public private(set) var root: Node
   /// The indexes that every version keeps.
   public private(set) var indexPlan: IndexPlan
+  /// The most indexes that one location may keep, or more.
+  public private(set) var ordersMax: Int
+  /// The bytes of the packed branches that `apply` has given pages of their own, so far.
+  public private(set) var unpackedBytes = 0
 
   /// Creates a tree.
   ///
@@ -13,6 +17,7 @@ public struct Tree: Sendable {
   public init(root: Node = .absent, indexPlan: IndexPlan = IndexPlan()) {
     self.root = root
     self.indexPlan = indexPlan
+    ordersMax = indexPlan.ordersMax
     indexPlan.matches.attach(&self.root)
   }
 
@@ -21,6 +26,7 @@ public struct Tree: Sendable {
   /// - Complexity: O(n log n) for the children at matching locations.
   public mutating func keepIndex(_ order: Order, at pattern: [Key?]) {
     indexPlan.declare(order, at: pattern)
+    ordersMax = indexPlan.ordersMax
     indexPlan.matches.attach(&root)
   }
 
@@ -42,6 +48,7 @@ public struct Tree: Sendable {
       "two assignments overlap")
     var application = Application(sorted, indexed: indexed, plan: indexPlan.matches)
     application.apply(sorted.indices, to: &root, depth: 0)
+    unpackedBytes += application.unpackedBytes
     return application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
@@ -132,6 +139,9 @@ private struct Application {
   /// no level matches.
   private var plans: [IndexPlan.Matches]
 
+  /// The bytes of the packed branches that are not packed any more.
+  private(set) var unpackedBytes = 0
+
   /// The results for subtrees that may stand in more than one place.
   ///
   /// If a commit changes two copies that share their memory in the same way (a star on a post in
@@ -192,7 +202,8 @@ private struct Application {
       return
     }
     let wasInPackedBranch = isInPackedBranch
-    if node.packed != nil { isInPackedBranch = true }
+    let packedBytes = node.packed?.memoryBytes
+    if packedBytes != nil { isInPackedBranch = true }
     defer { isInPackedBranch = wasInPackedBranch }
     while let first = rest.first {
       let key = assignments[first].location.path.keys[depth]
@@ -202,6 +213,7 @@ private struct Application {
       node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
       if hasPlan { plans.removeLast() }
     }
+    if let packedBytes, node.packed == nil { unpackedBytes += packedBytes }
     if depth < plans.count { plans[depth].attachHere(&node) }
     if let priority {
       node = node.withPriority(priority)

@@ -57,6 +57,7 @@ extension SessionHandler {
 
   package final func channelWritabilityChanged(context: ChannelHandlerContext) {
     isWritable = context.channel.isWritable
+    unreadProgress = ReadProgress()
     // A large reply that the socket takes at once makes the channel unwritable for a moment. The flush notes the result.
     guard !isFlushing else { return context.fireChannelWritabilityChanged() }
     noteUnsent(context)

@@ -1,5 +1,6 @@
 package import CanopySession
 package import CanopyWire
+internal import NIOCore
 
 /// The connection as the administrator sees it.
 extension SessionHandler: LoopClient {
@@ -17,6 +18,19 @@ extension SessionHandler: LoopClient {
 
   package final var restingNamespace: NamespaceName? {
     let namespace = operations.namespace
-    return namespace != .default && session.isResting ? namespace : nil
+    guard namespace != .default else { return nil }
+    return session.isResting || hasStoppedReading ? namespace : nil
+  }
+
+  /// Whether the connection waits for its client, which has read nothing for `Session.idleMillisecondsMax`. The time
+  /// counts from the first look.
+  private final var hasStoppedReading: Bool {
+    guard session.waitsForReader, let context else {
+      unreadProgress = ReadProgress()
+      return false
+    }
+    let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+    let idle = unreadProgress.idleMilliseconds(unsent: Int(buffered ?? 0), at: operations.now())
+    return idle >= Session.idleMillisecondsMax
   }
 }

@@ -68,6 +68,8 @@ open class SessionHandler {
   #endif
   package final var subscribers: [Int64: HubSubscription] = [:]
   final var withholding = Withholding()
+  /// Whether the client has read anything since another namespace first needed the place of this one.
+  final var unreadProgress = ReadProgress()
   private final var nextReply = NextReply.any
   /// The tasks that find the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]

@@ -55,7 +55,8 @@ public enum ClientQuestion: Sendable {
   case one(Int64, listMax: Int)
   /// Ends the connection with a number. The answer has its state before.
   case end(Int64, WireError)
-  /// The connections that rest in a namespace besides the default one: see `Session.isResting`.
+  /// The connections that rest in a namespace besides the default one: see `Session.isResting`. Also
+  /// those whose clients have stopped reading.
   case resting
   /// Ends the connections that rest in a namespace, so that they no longer keep it open. The answer has their states
   /// before.

@@ -9,6 +9,9 @@ internal import Synchronization
 /// stays open as long as a request or a connection holds a lease of it. Afterwards it is closed when it was idle for
 /// long, or when another one needs its place. A namespace that is not open takes no memory.
 ///
+/// A namespace is not opened if its tree does not fit in the bound on the memory of all trees, even after the idle ones
+/// were closed. So requests for it take nothing from the namespaces in use.
+///
 /// If all places are taken, a namespace that only resting connections use leaves its place: those connections end. So
 /// clients without a login cannot keep others out by connections that do nothing.
 ///
@@ -51,10 +54,14 @@ public final class Namespaces: Sendable {
   fileprivate struct Failure {
     let error: WireError
     let time: Int64
+    /// The bytes of the tree, if they did not fit.
+    var treeBytes: Int?
 
     /// Whether the namespace is not opened again yet. If the clock was set back, it is.
     func counts(at now: Int64) -> Bool {
-      time...time + Namespaces.failureMilliseconds - 1 ~= now
+      let length =
+        treeBytes == nil ? Namespaces.failureMilliseconds : Namespaces.knownSizeMilliseconds
+      return time...time + length - 1 ~= now
     }
   }
 
@@ -84,12 +91,17 @@ public final class Namespaces: Sendable {
   /// The milliseconds after a failure for which a namespace is not opened again.
   static let failureMilliseconds: Int64 = 2_000
 
+  /// The milliseconds for which the size of a tree that did not fit is known. Until then it is not read again, unless it
+  /// fits.
+  static let knownSizeMilliseconds: Int64 = 60_000
+
   /// The milliseconds after a search for a place that found none for which there is no other search. A search asks all
   /// connections.
   static let searchMilliseconds: Int64 = 100
 
   private let source: (any NamespaceSource)?
   private let settings: Settings
+  private let tree: TreeBound?
   private let now: @Sendable () -> Int64
   private let logger: Logger
   private let state = Mutex(State())
@@ -99,11 +111,12 @@ public final class Namespaces: Sendable {
   private let searches = TurnQueue(width: 1)
 
   init(
-    _ source: (any NamespaceSource)?, _ settings: Settings, now: @escaping @Sendable () -> Int64,
-    logger: Logger
+    _ source: (any NamespaceSource)?, _ settings: Settings, tree: TreeBound?,
+    now: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     self.source = source
     self.settings = settings
+    self.tree = tree
     self.now = now
     self.logger = logger
   }
@@ -197,7 +210,9 @@ public final class Namespaces: Sendable {
       case .opening, .closing: return .success(.wait(name))
       case nil: break
       }
-      if let failure = state.failures[name], failure.counts(at: now) {
+      if let failure = state.failures[name], failure.counts(at: now),
+        failure.treeBytes.map({ !mayFit($0, state) }) ?? true
+      {
         return .failure(failure.error)
       }
       // Entered at once, so that all other callers wait for this opening.
@@ -292,7 +307,7 @@ public final class Namespaces: Sendable {
     do {
       result = .success(
         try await openings.withTurn(of: nil) {
-          try await OpenNamespace.open(name, from: source, home)
+          try await OpenNamespace.open(name, from: source, home) { await admit($0) }
         })
     } catch {
       logger.error(
@@ -309,18 +324,46 @@ public final class Namespaces: Sendable {
         state.ends += 1
         state.entries[name] = Entry(
           phase: .open(namespace), idleSince: now, lastEnd: state.ends)
-      case .failure:
+      case .failure(let error):
         state.entries[name] = nil
         state.failures = state.failures.filter { $0.value.counts(at: now) }
+        let treeBytes = (error as? TreeDoesNotFit)?.bytes
+        let sentence =
+          treeBytes == nil
+          ? "the namespace \(name) cannot be opened; the log of the server says why"
+          : "the namespace \(name) does not fit in the memory for data beside the namespaces in use; try again "
+            + "later, or start the server with a larger --tree-max"
         state.failures[name] = Failure(
           error: WireError(
-            .unavailable,
-            "the namespace \(name) cannot be opened; the log of the server says why"),
-          time: now)
+            .unavailable, retryMilliseconds: treeBytes.map { _ in TreeBound.wait }, sentence),
+          time: now, treeBytes: treeBytes)
       }
       return waiting
     }
     for waiter in waiting { waiter.resume() }
+  }
+
+  /// Adds the bytes of a tree to the bound, after idle namespaces were closed if that is necessary and enough.
+  private func admit(_ bytes: Int) async -> Bool {
+    guard let tree, bytes > 0 else { return true }
+    while !tree.add(bytes, atMost: tree.bytesMaxOfOpening) {
+      let idle = state.withLock { mayFit(bytes, $0) ? $0.takeIdle(before: .max) : nil }
+      guard let idle else { return false }
+      await close(idle.name, idle.namespace)
+    }
+    return true
+  }
+
+  /// Whether a tree fits in the bound, at least if all idle namespaces are closed.
+  private func mayFit(_ bytes: Int, _ state: State) -> Bool {
+    guard let tree else { return true }
+    let idle = state.entries.values.reduce(0) { sum, entry in
+      guard entry.leases == 0, case .open(let namespace) = entry.phase,
+        namespace.operations.isIdle
+      else { return sum }
+      return sum + (namespace.operations.treeCount?.bytes ?? 0)
+    }
+    return bytes <= tree.bytesMaxOfOpening - (tree.bytes - idle)
   }
 
   // MARK: Closing
@@ -333,9 +376,9 @@ public final class Namespaces: Sendable {
     for waiter in waiting { waiter.resume() }
   }
 
-  /// Closes the namespaces that were idle for long.
+  /// Closes the namespaces that were idle for long; all idle ones if the data need the memory.
   public func closeIdle() async {
-    let time = now() - settings.idleMilliseconds
+    let time = tree?.isAlmostFull == true ? .max : now() - settings.idleMilliseconds
     while let (name, namespace) = state.withLock({ $0.takeIdle(before: time) }) {
       await close(name, namespace)
     }

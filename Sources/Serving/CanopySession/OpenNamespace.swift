@@ -12,11 +12,22 @@ struct OpenNamespace: Sendable {
 
   /// Opens a namespace, runs its engine, and makes the on-disconnect writes that its last use has left. If they cannot
   /// be made now, it opens all the same: see `Operations.carryOutAbandoned`.
+  ///
+  /// - Parameter admit: adds the bytes of the tree to the bound. Returns whether they fit.
+  /// - Throws: `TreeDoesNotFit`, and the error of the source or of the store.
   static func open(
-    _ name: NamespaceName, from source: any NamespaceSource, _ home: Operations
+    _ name: NamespaceName, from source: any NamespaceSource, _ home: Operations,
+    admit: (_ bytes: Int) async -> Bool
   ) async throws -> OpenNamespace {
     let parts = try await source.open(name)
-    let operations = Operations(namespace: name, parts, of: home)
+    let treeBytes = home.tree.map { _ in TreeCount.bytesAtStart(of: parts.engine.root) }
+    if let treeBytes, await !admit(treeBytes) {
+      parts.engine.stop()
+      await parts.engine.run()
+      try await parts.close()
+      throw TreeDoesNotFit(bytes: treeBytes)
+    }
+    let operations = Operations(namespace: name, parts, treeBytes: treeBytes, of: home)
     let running = Task { await parts.engine.run() }
     do { try await operations.carryOutAbandoned() } catch {
       let namespace = OpenNamespace(
@@ -39,10 +50,20 @@ struct OpenNamespace: Sendable {
     await leasing?.value
     let handlers = operations.takeCloseHandlers()
     if !isShutdown { for handler in handlers { handler() } }
+    operations.treeCount?.end()
     do { try await parts.close() } catch {
       operations.logger.error(
         "a namespace cannot be closed",
         metadata: ["namespace": "\(operations.namespace)", "error": "\(error)"])
     }
+  }
+}
+
+/// The tree of a namespace does not fit in the memory for data.
+struct TreeDoesNotFit: Error, CustomStringConvertible {
+  let bytes: Int
+
+  var description: String {
+    "its tree takes \(bytes) bytes of memory, which do not fit in --tree-max beside the data in use"
   }
 }

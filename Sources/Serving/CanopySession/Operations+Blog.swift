@@ -65,8 +65,16 @@ struct PendingBlogWrite: Transaction {
   func decide(_ proposal: inout Proposal) throws -> Decision<Reply> {
     // The session may have been revoked while the write waited.
     guard session.mayFinish else { throw WireError.sessionEnded }
-    let root = proposal.root
-    let decision = try decideRequest(&proposal)
+    let (root, uid) = (proposal.root, session.uid)
+    var decision = try decideRequest(&proposal)
+    // Checked on this tree: an earlier write may have taken the place that the request had when it came.
+    switch request {
+    case .post, .comment, .rename: decision.isBounded = true
+    case .edit:
+      decision.isBounded = operations.tree != nil && request.growth(over: root, by: uid) > 0
+    // A star is bounded below. The others remove.
+    case .star, .delete, .uncomment: break
+    }
     guard let write = decision.write, let storage = operations.storage else { return decision }
     switch request {
     case .post(let title, let body):
@@ -92,7 +100,9 @@ struct PendingBlogWrite: Transaction {
         id, by: uid, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal)
       return try operations.refusingUnfinishedWork(decision).map { _ in .null }
     case .star(let id):
-      return try Posts.toggleStar(id, by: uid, in: &proposal).map {
+      var decision = try Posts.toggleStar(id, by: uid, in: &proposal)
+      decision.isBounded = decision.result.isStarred
+      return decision.map {
         .json(["starred": .bool($0.isStarred), "starCount": .number($0.starCount)])
       }
     case .comment(let id, let text):

@@ -168,8 +168,8 @@ extension Operations {
       return Decision(nil, .large)
     }
     if found.etag.hasSameBytes(as: request.etag) {
-      return Decision(
-        request.write, .committed, policy: writePolicy(as: request.context.identity))
+      let policy = writePolicy(as: request.context.identity)
+      return Decision(request.write, .committed, policy: policy, isBounded: policy != nil)
     }
     return Decision(nil, .differs(found))
   }

@@ -92,7 +92,7 @@ struct PendingTreeWrite: Transaction {
     // Before the write is applied, which takes time of the writer.
     try operations.checkDerivation(write, as: identity)
     try operations.failedWrites.check(origin, from: quotaOwner.network, now: proposal.now)
-    return Decision(write, (), policy: policy)
+    return Decision(write, (), policy: policy, isBounded: policy != nil)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
@@ -124,7 +124,8 @@ struct PendingPush: Transaction {
     let place = proposal.root.at(path)
     let key = proposal.nextKey { place.child($0).isAbsent }
     if policy != nil { try operations.checkTimely(key, at: proposal.now) }
-    return Decision(try write.moved(to: Location(path.child(key))), key, policy: policy)
+    return Decision(
+      try write.moved(to: Location(path.child(key))), key, policy: policy, isBounded: policy != nil)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Key>, any Error>) {

@@ -59,7 +59,7 @@ public final class Operations: Sendable {
   /// The bound on the memory of the trees; nil for none.
   public let tree: TreeBound?
   /// Counts the memory of the tree of this namespace; nil without a bound.
-  private let treeCount: TreeCount?
+  let treeCount: TreeCount?
   /// The bytes that users have stored; nil for no bound, and in other namespaces than the default one.
   public let storage: UserStorage?
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
@@ -129,7 +129,8 @@ public final class Operations: Sendable {
   ) {
     namespace = .default
     home = nil
-    let namespaces = Namespaces(namespaceSource, namespaceSettings, now: now, logger: logger)
+    let namespaces = Namespaces(
+      namespaceSource, namespaceSettings, tree: tree, now: now, logger: logger)
     self.namespaces = namespaces
     self.engine = engine
     self.accounts = accounts
@@ -186,7 +187,11 @@ public final class Operations: Sendable {
 
   /// Creates the operations on another database of a server. They share everything with those of the default one but
   /// the engine, the on-disconnect writes and the rules.
-  init(namespace: NamespaceName, _ parts: NamespaceParts, of home: Operations) {
+  ///
+  /// - Parameter treeBytes: the bytes of the tree, which were counted and added to the bound; nil without a bound.
+  init(
+    namespace: NamespaceName, _ parts: NamespaceParts, treeBytes: Int? = nil, of home: Operations
+  ) {
     self.namespace = namespace
     self.home = home
     namespaces = home.namespaces
@@ -213,7 +218,7 @@ public final class Operations: Sendable {
     quotas = home.quotas
     freeSpace = home.freeSpace
     tree = home.tree
-    treeCount = home.tree.map { TreeCount(of: parts.engine, in: $0) }
+    treeCount = home.tree.map { TreeCount(of: parts.engine, in: $0, counted: treeBytes) }
     storage = nil
     longWork = home.longWork
     hashWork = home.hashWork

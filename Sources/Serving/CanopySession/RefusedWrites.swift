@@ -128,7 +128,8 @@ final class FailedWrites: Sendable {
   /// - Parameter network: the remote network of the client; nil for this machine.
   func note(_ origin: WriteOrigin, from network: String?, _ error: any Error, now: Int64) {
     switch error {
-    case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded:
+    case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded,
+      EngineError.treeFull:
       change { $0.note(origin, from: network, now: now) }
     case is RepeatedWrite:
       guard count.load(ordering: .relaxed) > 0 else { return }

@@ -223,6 +223,15 @@ public struct Session: ~Copyable {
       && subscriptions.values.allSatisfy { $0.listening == nil }
   }
 
+  /// Whether the connection does nothing but wait until its client reads. It has no request under way, no on-disconnect
+  /// writes and no subscriptions besides those to constants. Never that of the administrator.
+  public var waitsForReader: Bool {
+    if case .administrator = identity { return false }
+    return isOpen && !canBegin && waitsForEvents == 0 && queue.underWay == 0 && armed.isEmpty
+      && armingSlot == nil && awaitingAuthorization == nil
+      && subscriptions.values.allSatisfy { $0.listening == nil }
+  }
+
   /// Returns the next action; nil if there is none until the front end calls another method.
   ///
   /// - Parameter runsAlone: whether no later request may begin before a write is answered, as `Operations.runsAlone`

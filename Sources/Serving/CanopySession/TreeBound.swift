@@ -7,11 +7,11 @@ internal import Synchronization
 
 /// The memory of the trees of a server, and the bound on it.
 ///
-/// When the bound is reached, the server makes no writes of users that would make a tree larger. Reads, removals, writes
-/// that replace a value by one that is not larger, and everything of the administrator go on. All writes are made again
-/// when a 64th of the bound is free.
+/// No write of a user makes the trees larger than the bound: the engine asks when it has applied the write, before it
+/// accepts the commit. Reads, removals and everything of the administrator go on.
 ///
-/// Writes that were admitted and are not made yet do not count, so the trees may exceed the bound a little.
+/// When the bound is reached, writes of users that would make a tree larger are refused as soon as they come. They are
+/// admitted again when a 64th of the bound is free.
 ///
 /// Safe to use from any thread. A check costs one atomic load.
 public final class TreeBound: Sendable {
@@ -22,6 +22,7 @@ public final class TreeBound: Sendable {
   public let bytesMax: Int
   private let logger: Logger
   private let used = Atomic(0)
+  private let uncounted = Atomic(0)
   private let full = Atomic(false)
   private let refusedCount = Atomic(0)
 
@@ -34,6 +35,18 @@ public final class TreeBound: Sendable {
   /// The bytes of all trees: an estimate.
   public var bytes: Int { used.load(ordering: .relaxed) }
 
+  /// The bytes of all trees if each commit that was neither measured nor counted has added the most that it can.
+  fileprivate var bytesAtMost: Int { bytes + uncounted.load(ordering: .relaxed) }
+
+  /// Whether at least some eighths of the bound may be used.
+  fileprivate func mayUse(eighths: Int) -> Bool { bytesAtMost >= bytesMax / 8 * eighths }
+
+  /// The bytes of all trees up to which a namespace is opened. The rest is left to the writes of those in use.
+  var bytesMaxOfOpening: Int { bytesMax - bytesMax / 64 }
+
+  /// Whether most of the bound is used, so that namespaces are closed as soon as they are idle.
+  var isAlmostFull: Bool { bytes >= bytesMax / 8 * 7 }
+
   /// Whether writes are refused that make a tree larger.
   public var isFull: Bool { full.load(ordering: .relaxed) }
 
@@ -41,7 +54,29 @@ public final class TreeBound: Sendable {
   public var refused: Int { refusedCount.load(ordering: .relaxed) }
 
   fileprivate func change(by difference: Int) {
-    let bytes = used.wrappingAdd(difference, ordering: .relaxed).newValue
+    note(used.wrappingAdd(difference, ordering: .relaxed).newValue)
+  }
+
+  fileprivate func change(uncountedBy difference: Int) {
+    uncounted.wrappingAdd(difference, ordering: .relaxed)
+  }
+
+  /// Adds some bytes if all bytes are then at most a number. Returns whether they were added.
+  func add(_ bytes: Int, atMost bytesMax: Int) -> Bool {
+    var present = self.bytes
+    while true {
+      let (sum, overflow) = present.addingReportingOverflow(bytes)
+      guard !overflow, sum <= bytesMax else { return false }
+      let result = used.compareExchange(expected: present, desired: sum, ordering: .relaxed)
+      if result.exchanged {
+        note(sum)
+        return true
+      }
+      present = result.original
+    }
+  }
+
+  private func note(_ bytes: Int) {
     let wasFull = isFull
     let isFull = bytes >= (wasFull ? bytesMax - bytesMax / 64 : bytesMax)
     guard isFull != wasFull,
@@ -60,11 +95,12 @@ public final class TreeBound: Sendable {
 
   /// Returns the error of a write that is refused, and counts it.
   func refuse() -> WireError {
+    noteRefusal()
+    return WireError(EngineError.treeFull)
+  }
+
+  fileprivate func noteRefusal() {
     refusedCount.add(1, ordering: .relaxed)
-    return WireError(
-      .unavailable, retryMilliseconds: TreeBound.wait,
-      "the data of this server has as many bytes as it may have, so the write was not made, as it would add some; "
-        + "reads and removals go on, try again later, or tell the administrator")
   }
 }
 
@@ -74,14 +110,14 @@ public final class TreeBound: Sendable {
 /// administrator, of other nodes, a restore and an import.
 ///
 /// Far below the bound, commits only add the bytes of their text. The tree is counted again, on another thread, before
-/// so many bytes were added that it may have come near the bound. Near the bound, that thread counts the pages that
-/// commits change.
+/// so many keys and bytes were added that it may have come near the bound. Near the bound, the engine's thread measures
+/// what a commit adds before it accepts the commit, and the other thread counts the pages that commits change.
 ///
-/// Complexity: O(size) at the start and for a new count; O(1) for each commit on the engine's thread.
+/// Complexity: O(size) at the start and for a new count; for each commit on the engine's thread O(1), and near the bound
+/// O(log n) for each place that differs.
 public final class TreeCount: CommitObserver {
-  /// The most bytes of memory that one byte of a commit's text takes: a child with a key and a value of one character has
-  /// six bytes of text, and up to 200 in pages that are half full and in indexes.
-  static let memoryOfTextByteMax = 32
+  /// The bytes of memory that count for one byte of the text of a commit of another node.
+  private static let memoryOfTextByteMax = 32
   /// The children of added indexes that are counted on the engine's thread: some tens of microseconds.
   private static let childrenAtOnceMax = 2_048
   /// The children of the branches at the top from which on several threads count at the start.
@@ -89,15 +125,27 @@ public final class TreeCount: CommitObserver {
   private static let queue = DispatchQueue(label: "canopy.memory", qos: .utility)
 
   private struct State {
-    /// The bytes that were counted, with the estimated growth since.
+    /// The bytes that were counted, with the growth since.
     var bytes = 0
-    /// The bytes of commits since the count.
-    var text = 0
+    /// The bytes of the tree that was counted last.
+    var countedBytes = 0
+    /// The growth since the tree that is counted or was counted last.
+    var since = 0
+    /// The most bytes that commits have added which were not measured, since the tree that is counted or was counted last.
+    var uncounted = 0
+    /// The same number of the tree that is being counted.
+    var counting = 0
+    /// The bytes of text that commits have removed since that tree.
+    var removed = 0
+    /// The bytes, and the most bytes, of the batch under way.
+    var admitted = 0
+    var admittedAtMost = 0
     /// The tree that was counted, if it is near the bound.
     var counted: Node?
-    /// The tree after the last commit that is to be counted.
+    /// The tree after the last commit that is to be counted. It is the latest one.
     var latest: Node?
     var isCounting = false
+    var hasEnded = false
   }
 
   private let bound: TreeBound
@@ -105,22 +153,44 @@ public final class TreeCount: CommitObserver {
 
   /// Counts the tree of an engine, and follows its commits. The engine does not keep it alive.
   ///
+  /// - Parameter counted: the bytes of the tree, if they were counted and added to the bound.
   /// - Precondition: the engine does not run yet, or is idle: its thread waits for the count.
-  public init(of engine: Engine, in bound: TreeBound) {
+  public init(of engine: Engine, in bound: TreeBound, counted: Int? = nil) {
     self.bound = bound
     let root = engine.add(self).root
     // The start waits for it.
-    let parts = TreeCount.size(of: root) < TreeCount.sharedFrom ? 1 : 4
-    state.withLock { setCount(of: root, TreeCount.bytes(of: root, parts: parts), in: &$0) }
+    let bytes = counted ?? TreeCount.bytesAtStart(of: root)
+    state.withLock { state in
+      state.bytes = counted ?? 0
+      setCount(of: root, bytes, in: &state)
+    }
+    engine.count(in: self)
   }
 
-  deinit { bound.change(by: -bytes) }
+  deinit { end() }
+
+  /// Takes the tree from the bound, because the engine has ended.
+  func end() {
+    state.withLock { state in
+      guard !state.hasEnded else { return }
+      state.hasEnded = true
+      bound.change(by: -state.bytes - state.admitted)
+      bound.change(uncountedBy: -state.uncounted - state.counting - state.admittedAtMost)
+      state.bytes = 0
+      (state.counted, state.latest) = (nil, nil)
+    }
+  }
 
   /// The bytes of the tree: an estimate.
   public var bytes: Int { state.withLock { $0.bytes } }
 
   /// Whether the tree is near the bound, so that its bytes are counted after each batch of commits.
   var isNear: Bool { state.withLock { $0.counted != nil } }
+
+  /// Returns the bytes of a tree, for a caller that waits for them.
+  static func bytesAtStart(of root: Node) -> Int {
+    bytes(of: root, parts: size(of: root) < sharedFrom ? 1 : 4)
+  }
 
   /// Returns the number of children of the branches at the top.
   private static func size(of root: Node) -> Int {
@@ -145,20 +215,40 @@ public final class TreeCount: CommitObserver {
 
   /// Notes commits.
   public func committed(_ commits: [Commit], from before: Node, to after: Node) {
-    let text = commits.reduce(0) { $0 + $1.textBytes }
     let replacesAll = commits.contains { $0.assignments.contains { $0.location.path.isRoot } }
     let begins = state.withLock { state in
-      if commits.isEmpty, state.counted == nil {
+      guard !state.hasEnded else { return false }
+      let isNear = state.counted != nil
+      var (growth, atMost) = (0, 0)
+      for commit in commits {
+        switch commit.treeGrowth {
+        case .measured(let bytes):
+          growth += bytes
+          continue
+        case .atMost(let bytes): atMost += bytes
+        case nil: atMost += commit.textBytes * TreeCount.memoryOfTextByteMax
+        }
+        guard !isNear else { continue }
+        // A removed text may have taken fewer bytes of memory, or more.
+        let textGrowth = commit.textGrowth
+        growth += textGrowth
+        atMost += max(0, -textGrowth)
+        state.removed += max(0, -textGrowth)
+      }
+      var isCounted = false
+      if commits.isEmpty, !isNear {
         // The tree may have got an index.
         var count = MemoryCount(stepsMax: TreeCount.childrenAtOnceMax)
         count.addDifference(from: before, to: after)
-        change(by: count.bytes, in: &state)
-        guard !count.isComplete else { return false }
+        growth += count.bytes
+        isCounted = count.isComplete
       }
-      let isNear = state.counted != nil
-      state.text += text
-      if !isNear { change(by: commits.reduce(0) { $0 + $1.textGrowth }, in: &state) }
-      guard isNear || replacesAll || commits.isEmpty || mayBeNear(state) else { return false }
+      publish(growth, atMost, in: &state)
+      let counts =
+        isNear || replacesAll || state.removed >= removedMax
+        || (commits.isEmpty ? !isCounted : bound.mayUse(eighths: 7))
+      // A tree that is to be counted is the latest one, so that `since` has what it lacks.
+      guard counts || state.latest != nil else { return false }
       state.latest = after
       defer { state.isCounting = true }
       return !state.isCounting
@@ -166,9 +256,17 @@ public final class TreeCount: CommitObserver {
     if begins { TreeCount.queue.async { [self] in count() } }
   }
 
-  /// Whether the tree may have come near the bound since it was counted.
-  private func mayBeNear(_ state: State) -> Bool {
-    state.text >= max(0, bound.bytesMax / 8 * 7 - state.bytes) / TreeCount.memoryOfTextByteMax
+  /// The bytes of removed texts after which the tree is counted again: they may have taken an eighth of the bound.
+  private var removedMax: Int { bound.bytesMax / 8 / TreeCount.memoryOfTextByteMax }
+
+  /// Counts commits that were published, instead of the bytes that were admitted for them.
+  private func publish(_ growth: Int, _ atMost: Int, in state: inout State) {
+    bound.change(uncountedBy: atMost - state.admittedAtMost)
+    if growth != state.admitted { bound.change(by: growth - state.admitted) }
+    (state.admitted, state.admittedAtMost) = (0, 0)
+    state.bytes += growth
+    state.since += growth
+    state.uncounted += atMost
   }
 
   /// Counts until there is no newer tree.
@@ -181,7 +279,7 @@ public final class TreeCount: CommitObserver {
       }
       var count = MemoryCount()
       count.addDifference(from: counted, to: root)
-      state.withLock { setCount(of: root, $0.bytes + count.bytes, in: &$0) }
+      state.withLock { setCount(of: root, $0.countedBytes + count.bytes, in: &$0) }
     }
   }
 
@@ -191,24 +289,68 @@ public final class TreeCount: CommitObserver {
         state.isCounting = false
         return nil
       }
-      state.text = 0
+      state.since = 0
+      state.removed = 0
+      state.counting += state.uncounted
+      state.uncounted = 0
       return (latest, state.counted)
     }
   }
 
   /// Notes a count. From three quarters of the bound on, later counts are differences to this tree.
   private func setCount(of root: Node, _ bytes: Int, in state: inout State) {
-    change(by: bytes - state.bytes, in: &state)
-    let isNear = bytes >= bound.bytesMax / 8 * (state.counted == nil ? 6 : 5)
+    guard !state.hasEnded else { return }
+    let present = bytes + state.since
+    if present != state.bytes { bound.change(by: present - state.bytes) }
+    state.bytes = present
+    state.countedBytes = bytes
+    bound.change(uncountedBy: -state.counting)
+    state.counting = 0
+    let isNear = bound.mayUse(eighths: state.counted == nil ? 6 : 5)
     state.counted = isNear ? root : nil
-  }
-
-  private func change(by difference: Int, in state: inout State) {
-    guard difference != 0 else { return }
-    state.bytes += difference
-    bound.change(by: difference)
   }
 
   /// Waits until everything is counted.
   package static func finish() { queue.sync {} }
+}
+
+/// The questions of the engine, before it accepts a commit.
+extension TreeCount: TreeMemory {
+  /// Whether commits may have to be measured soon.
+  public var isNearBound: Bool { bound.mayUse(eighths: 6) }
+
+  /// Takes back the bytes that were admitted and not published.
+  public func beginBatch() {
+    state.withLock { state in
+      guard !state.hasEnded, state.admitted > 0 || state.admittedAtMost > 0 else { return }
+      bound.change(by: -state.admitted)
+      bound.change(uncountedBy: -state.admittedAtMost)
+      (state.admitted, state.admittedAtMost) = (0, 0)
+    }
+  }
+
+  /// Counts a commit that adds at most some bytes, unless seven eighths of the bound may be used then.
+  public func admit(atMost bytes: Int) -> Bool {
+    guard bytes < bound.bytesMax / 8 * 7 - bound.bytesAtMost else { return false }
+    return state.withLock { state in
+      guard !state.hasEnded else { return true }
+      state.admittedAtMost += bytes
+      bound.change(uncountedBy: bytes)
+      return true
+    }
+  }
+
+  /// Counts the measured bytes that a commit adds. Those that it removes count when it is published.
+  public func admit(_ bytes: Int, isBounded: Bool) -> Bool {
+    guard bytes > 0 else { return true }
+    return state.withLock { state in
+      guard !state.hasEnded else { return true }
+      guard bound.add(bytes, atMost: isBounded ? bound.bytesMax : .max) else {
+        bound.noteRefusal()
+        return false
+      }
+      state.admitted += bytes
+      return true
+    }
+  }
 }

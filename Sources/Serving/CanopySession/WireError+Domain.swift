@@ -35,11 +35,13 @@ extension WireError {
     }
   }
 
-  private init(_ error: EngineError) {
+  init(_ error: EngineError) {
     switch error {
     case .journalFailed, .outcomeUnknown, .stopped, .wrongTime, .takenOver, .behind:
       self.init(.unavailable, error.sentence)
     case .unstorable: self.init(.internalError, error.sentence)
+    case .treeFull:
+      self.init(.unavailable, retryMilliseconds: TreeBound.wait, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
     case .tooManyUnseen, .commitTooLarge: self.init(.tooLarge, error.sentence)
     case .alreadyAnswered: self.init(.conflict, error.sentence)

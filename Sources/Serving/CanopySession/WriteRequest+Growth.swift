@@ -60,7 +60,7 @@ extension BlogWrite {
   /// The bytes of a record of the blog besides its texts.
   private static let recordBytes = 512
 
-  fileprivate func growth(over root: Node, by user: Key?) -> Int {
+  func growth(over root: Node, by user: Key?) -> Int {
     switch self {
     case .post(let title, let body):
       // With its second copy.

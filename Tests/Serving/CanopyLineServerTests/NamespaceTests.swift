@@ -262,6 +262,82 @@ import Testing
     }
   }
 
+  @Test func `a client that reads nothing for a minute leaves the place of its namespace`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a", "b"])
+    try await withServer(.socket) {
+      $0.namespaces = source
+      $0.namespaceSettings.openMax = 1
+      $0.limits.unreadReplyBytesMax = 65_536
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let silent = try await server.connect()
+      try await silent.value("USE a")
+      try await silent.pauseReading()
+      let sent = Task { for _ in 0..<10_000 { try await silent.send("HELP\n") } }
+      let other = try await server.connect()
+      // A client that is slow for a moment keeps its place.
+      for _ in 0..<3 {
+        server.parts.clock.advance(Namespaces.searchMilliseconds)
+        _ = try await other.request("USE b")
+      }
+      try await server.eventually {
+        server.parts.clock.advance(Session.idleMillisecondsMax)
+        return try await other.request("USE b") == "+\"b\""
+      }
+      #expect(source.closed == ["a"])
+      await silent.disconnect()
+      _ = await sent.result
+    }
+  }
+
+  @Test func `a namespace whose tree does not fit is not opened, and the others go on`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a", "b"])
+    try await withServer(.inProcess) {
+      $0.namespaces = source
+      $0.limits.treeMax = 400_000
+    } _: { server in
+      let operations = server.parts.operations
+      let tree = try #require(operations.tree)
+      let text = String(repeating: "x", count: 150_000)
+      let administrator = try await server.connectAsAdministrator()
+      for name in ["a", "b", "default"] {
+        try await administrator.value("USE \(name)")
+        try await administrator.value("SET /x \"\(text)\"")
+      }
+      TreeCount.finish()
+      #expect(tree.isFull)
+      // The idle ones are closed, as the data need the memory.
+      await operations.namespaces.closeIdle()
+      #expect(source.closed.sorted() == ["a", "b"] && tree.bytes < 200_000 && !tree.isFull)
+      let first = try await server.connect()
+      try await first.value("USE a")
+      let second = try await server.connect()
+      for _ in 0..<3 {
+        try await second.expect("USE b", failsWith: "UNAVAILABLE", "does not fit")
+        server.parts.clock.advance(Namespaces.failureMilliseconds)
+      }
+      // It is read once, and again when its size is no longer known.
+      #expect(source.opened == ["a", "b", "a", "b"] && source.closed.count == 3)
+      server.parts.clock.advance(Namespaces.knownSizeMilliseconds)
+      try await second.expect("USE b", failsWith: "UNAVAILABLE", "does not fit")
+      #expect(source.opened.count == 5)
+      #expect(!tree.isFull && tree.bytes < 400_000 && operations.namespaces.openCount == 1)
+      let ada = try await server.connect(as: "ada")
+      try await ada.value("POST title body")
+      try await first.value("SET /y 1")
+      // When the other one is idle, it is closed, and this one fits.
+      try await first.value("USE default")
+      try await second.value("USE b")
+      #expect(try await second.request("GET /x") == "+\"\(text)\"")
+      #expect(source.closed.last == "a" && tree.bytes < 400_000)
+      try await ada.value("POST title body")
+    }
+  }
+
   @Test func `a namespace stays open while an on-disconnect write waits for another try`()
     async throws
   {

@@ -399,6 +399,57 @@ import Testing
     }
   }
 
+  @Test(arguments: Depth.allCases)
+  func `writes sent ahead that replace the same value do not pass the bound on the tree together`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.treeMax = 400_000
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      let client = try await server.connect(as: "ada")
+      let text = String(repeating: "x", count: 30_000)
+      try await client.value("SET /old \"\(text)\"")
+      let lines = (0..<30).map { "UPDATE / {\"old\":null,\"new\($0)\":\"\(text)\"}\n" }
+      try await client.send(lines.joined())
+      let replies = try await client.readLines(lines.count)
+      let refused = replies.filter { !$0.hasPrefix("+") }
+      #expect(refused.count > 10 && refused.count < 30)
+      #expect(
+        refused.allSatisfy { $0.hasPrefix("-UNAVAILABLE [5000 ms] the data of this server has") })
+      var count = MemoryCount()
+      count.add(server.root)
+      #expect(count.bytes <= 400_000 && count.bytes > 300_000)
+      // A write that makes the tree smaller is made.
+      for number in 0..<2 { try await client.value("SET /new\(number) \"short\"") }
+      try await client.value("REMOVE /new2")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `one write of small values below an index at wildcards does not pass the bound on the tree`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.treeMax = 1_000_000
+    } _: { server in
+      try await server.set(
+        rules: """
+          {"rules":{"list":{".read":true,".write":true,"$g":{"$r":{".indexOn":["a","b","c"]}}}}}
+          """)
+      let client = try await server.connect()
+      func members(_ count: Int) -> String {
+        "{" + (0..<count).map { "\"z\($0)\":{\"a\":1}" }.joined(separator: ",") + "}"
+      }
+      try await client.value("SET /list/a \(members(100))")
+      try await client.expect("SET /list/b \(members(6_000))", failsWith: "UNAVAILABLE")
+      var count = MemoryCount()
+      count.add(server.root)
+      let added = server.root.at(try Path("list/b"))
+      #expect(count.bytes < 1_000_000 && added.isAbsent)
+    }
+  }
+
   @Test func `one address adds only so many bytes to the tree in a day`() async throws {
     try await withServer(.inProcess) {
       $0.limits.treeBytesPerDayPerAddress = 86_400

@@ -11,9 +11,13 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct TreeBoundTests {
   private let log = LineLog()
 
-  private func engine(_ journal: InMemoryJournal) async throws -> Engine {
-    try await Engine(
-      journal: journal, configuration: .forTests, now: { 0 }, clock: StepClock(), random: { 1 },
+  private func engine(
+    _ journal: InMemoryJournal, indexes plan: IndexPlan = IndexPlan()
+  ) async throws -> Engine {
+    var configuration = Engine.Configuration.forTests
+    configuration.indexPlan = plan
+    return try await Engine(
+      journal: journal, configuration: configuration, now: { 0 }, clock: StepClock(), random: { 1 },
       logger: log.logger)
   }
 
@@ -103,6 +107,105 @@ import Testing
     #expect(!count.isNear && !bound.isFull && count.bytes == 0)
     engine.stop()
     await running.value
+  }
+
+  @Test(arguments: [0, 1])
+  func `a commit is made if it fits in the bound with its indexes, and not one byte beyond it`(
+    missing: Int
+  ) async throws {
+    // The indexes are at a place below wildcards.
+    var plan = IndexPlan()
+    for key in ["a", "b", "c"] { plan.declare(.child(try Path(key)), at: ["list", nil, nil]) }
+    let json = "{" + (100..<400).map { "\"z\($0)\":{\"a\":1}" }.joined(separator: ",") + "}"
+    let write = try Write.set(Location("/list/g"), WriteValue(json: json))
+    var tree = Tree(indexPlan: plan)
+    tree.apply(write.resolved(in: .absent, at: 0))
+    let size = bytes(of: tree.root)
+    #expect(size > 10 * json.utf8.count)
+    let bound = TreeBound(bytesMax: size - missing, logger: log.logger)
+    let engine = try await engine(InMemoryJournal(), indexes: plan)
+    let other = try await self.engine(InMemoryJournal())
+    let counts = (TreeCount(of: engine, in: bound), TreeCount(of: other, in: bound))
+    let running = [Task { await engine.run() }, Task { await other.run() }]
+    @Sendable func make(
+      _ write: Write, isBounded: Bool = true, in engine: Engine
+    ) async throws {
+      _ = try await engine.transact { _ in Decision(write, (), isBounded: isBounded) }
+    }
+    let removal = try Write.set(Location("/list"), WriteValue(json: "null"))
+    let small = try Write.set(Location("/x"), WriteValue(json: "1"))
+    if missing == 0 {
+      try await make(write, in: engine)
+      #expect(bytes(of: engine.root) == bound.bytesMax && bound.isFull)
+      // The same value again, less, and nothing.
+      try await make(write, in: engine)
+      // Another tree has no place either, but for a write that has no bound.
+      await #expect(throws: EngineError.treeFull) { try await make(small, in: other) }
+      #expect(other.root.isAbsent && other.snapshot.sequence == 0)
+      try await make(small, isBounded: false, in: other)
+      TreeCount.finish()
+      #expect(bound.bytes == bound.bytesMax + bytes(of: other.root))
+      try await make(try Write.set(Location("/list/g/z100"), WriteValue(json: "null")), in: engine)
+      try await make(removal, in: engine)
+    } else {
+      await #expect(throws: EngineError.treeFull) { try await make(write, in: engine) }
+      #expect(engine.root.isAbsent && engine.snapshot.sequence == 0)
+      // Several writes at once do not each get the same place.
+      let ends: [Bool] = try await withThrowingTaskGroup(of: Bool.self) { group in
+        for number in 0..<40 {
+          group.addTask {
+            let part = try Write.set(
+              Location("/list/g\(number)"), WriteValue(json: "{\"z\":\(json)}"))
+            do { try await make(part, in: number % 2 == 0 ? engine : other) } catch {
+              return false
+            }
+            return true
+          }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(ends.contains(false))
+      #expect(bytes(of: engine.root) + bytes(of: other.root) <= bound.bytesMax)
+      try await make(removal, in: engine)
+      try await make(removal, in: other)
+    }
+    #expect(bound.refused > 0)
+    TreeCount.finish()
+    #expect(bound.bytes == bytes(of: engine.root) + bytes(of: other.root))
+    for engine in [engine, other] { engine.stop() }
+    for task in running { await task.value }
+    withExtendedLifetime(counts) {}
+  }
+
+  @Test func `a batch that fails takes nothing of the bound`() async throws {
+    let journal = FaultyJournal<InMemoryJournal>()
+    let bound = TreeBound(bytesMax: 100_000, logger: log.logger)
+    let engine = try await Engine(
+      journal: journal, configuration: .forTests, now: { 0 }, clock: StepClock(), random: { 1 },
+      logger: log.logger)
+    let count = TreeCount(of: engine, in: bound)
+    let running = Task { await engine.run() }
+    let text = String(repeating: "x", count: 90_000)
+    let write = try Write.set(Location("/x"), WriteValue(json: "\"\(text)\""))
+    journal.plan(.failBefore)
+    await #expect(throws: EngineError.journalFailed) {
+      _ = try await engine.transact { _ in Decision(write, (), isBounded: true) }
+    }
+    #expect(bound.bytes == 0 && !bound.isFull)
+    _ = try await engine.transact { _ in Decision(write, (), isBounded: true) }
+    TreeCount.finish()
+    #expect(bound.bytes == bytes(of: engine.root) && count.bytes == bound.bytes)
+    engine.stop()
+    await running.value
+  }
+
+  @Test func `a tree is added to the bound if it fits, and not one byte beyond it`() {
+    let bound = TreeBound(bytesMax: 640, logger: log.logger)
+    #expect(bound.bytesMaxOfOpening == 630)
+    #expect(!bound.add(631, atMost: bound.bytesMaxOfOpening) && bound.bytes == 0)
+    #expect(bound.add(630, atMost: bound.bytesMaxOfOpening) && bound.bytes == 630)
+    #expect(!bound.add(1, atMost: bound.bytesMaxOfOpening) && !bound.isFull)
+    #expect(!bound.add(.max, atMost: .max) && bound.bytes == 630)
   }
 
   @Test func `an import far below the bound is counted as a whole`() async throws {
