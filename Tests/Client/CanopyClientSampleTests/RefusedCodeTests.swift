@@ -1,3 +1,4 @@
+import CanopyTesting
 import Foundation
 import Testing
 
@@ -154,6 +155,7 @@ import Testing
     for folder in contents(built) where folder.lastPathComponent.hasSuffix(".build") {
       add(folder)
     }
+    add(Checkout.root.appending(path: "Sources/Core/CPrefetch"))
     for package in checkouts(of: built).map(contents) ?? [] {
       for target in contents(package.appending(path: "Sources")) {
         arguments += ["-Xcc", "-I\(target.appending(path: "include").path)"]

@@ -191,8 +191,8 @@ extension ListenAuthorizationTests {
           self.received.add("\(number): \(notification.sequence)")
         } denied: {
         } started: { id, start in
-          started.add(id == nil ? -1 : number)
           starts.add(start.sequence)
+          started.add(id == nil ? -1 : number)
         }
       }
       let answered = Answers<Int>()
