@@ -126,7 +126,7 @@ struct Batch {
         of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: write.assignments, text: text, unpackedBytes: unpackedBytes,
+        of: write.assignments, journaled, text: text, unpackedBytes: unpackedBytes,
         isBounded: decision.isBounded, from: before, beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted

@@ -9,30 +9,40 @@ public struct CommitText: Sendable {
   /// Bytes of the assignments; the bytes of the before-image follow.
   private let bodyCount: Int
 
-  /// The number of keys in the assignments, or more.
-  private let keyCount: Int
-
-  /// The bytes of memory of assigned texts, of which equal ones stand in these bytes once; 0 for at most two assignments.
-  private let sharedTextBytes: Int
-
   /// The number of bytes of both texts.
   var byteCount: Int { bytes.count }
 
   /// The bytes of the assignments less those of the before-image.
   var growth: Int { bodyCount - (bytes.count - bodyCount) }
 
-  /// Returns the most bytes that the assignments add to the memory of a tree, on the average of many commits. O(1)
+  /// Returns the most bytes that the assignments add to the memory of a tree, on the average of many commits. O(bytes)
   ///
   /// A key adds at most a page of one child, or its share of pages that are half full, and in each index an index of one
   /// position. A text stands in the tree and in each index. A branch that is not packed any more takes at most 32 times
-  /// the bytes. All stands in two places, as a post does.
+  /// the bytes. All stands in two places, as a post does. With more assignments, equal texts may stand in more places,
+  /// and in these bytes once.
   ///
   /// - Parameters:
+  ///   - assignments: those of the text.
   ///   - orders: the most indexes of one location.
   ///   - unpackedBytes: the bytes of the branches that the commit has unpacked.
-  func memoryMax(orders: Int, unpackedBytes: Int) -> Int {
-    2 * ((2 + orders) * bodyCount + (160 + 192 * orders) * keyCount + 32 * unpackedBytes)
+  func memoryMax(of assignments: [Assignment], orders: Int, unpackedBytes: Int) -> Int {
+    let keyCount = assignments.count + separatorCount
+    let sharedTextBytes = assignments.count > 2 ? assignments.textMemory : 0
+    return 2 * ((2 + orders) * bodyCount + (160 + 192 * orders) * keyCount + 32 * unpackedBytes)
       + (1 + orders) * sharedTextBytes
+  }
+
+  /// The number of separators in the text of the assignments: one after each key of a value, and one between two keys of
+  /// a path. Texts may contain more.
+  private var separatorCount: Int {
+    bytes.withUnsafeBufferPointer { bytes in
+      var count = 0
+      for byte in bytes.prefix(bodyCount) {
+        count &+= byte == UInt8(ascii: ":") || byte == UInt8(ascii: "/") ? 1 : 0
+      }
+      return count
+    }
   }
 
   /// Bytes up to which every commit carries its text to the journal.
@@ -58,20 +68,6 @@ public struct CommitText: Sendable {
     let ordered = assignments.sorted { $0.location < $1.location }
     bodyCount = try CommitText.write(ordered, of: nil, beforeImage, bytesMax: .max, &scratch)
     bytes = scratch.bytes
-    keyCount = assignments.count + CommitText.separatorCount(bytes, bodyCount)
-    sharedTextBytes = assignments.count > 2 ? assignments.textMemory : 0
-  }
-
-  /// Returns the number of separators in the first bytes of a text: one after each key of a value, and one between two
-  /// keys of a path.
-  private static func separatorCount(_ text: [UInt8], _ bodyCount: Int) -> Int {
-    text.withUnsafeBufferPointer { text in
-      var count = 0
-      for byte in text.prefix(bodyCount) {
-        count &+= byte == UInt8(ascii: ":") || byte == UInt8(ascii: "/") ? 1 : 0
-      }
-      return count
-    }
   }
 
   /// Encodes the text and reads it back. Returns the bytes of the assignments; the bytes of the before-image
@@ -116,14 +112,12 @@ public struct CommitText: Sendable {
       guard scratch.count <= largeBytes else { return nil }
       largeBytes -= scratch.count
     }
-    return CommitText(bytes: scratch.bytes, bodyCount: bodyCount, of: assignments)
+    return CommitText(bytes: scratch.bytes, bodyCount: bodyCount)
   }
 
-  private init(bytes: [UInt8], bodyCount: Int, of assignments: [Assignment]) {
+  private init(bytes: [UInt8], bodyCount: Int) {
     self.bytes = bytes
     self.bodyCount = bodyCount
-    keyCount = assignments.count + CommitText.separatorCount(bytes, bodyCount)
-    sharedTextBytes = assignments.count > 2 ? assignments.textMemory : 0
   }
 
   /// Calls `body` with the text of the assignments, and with the text of the before-image or nil if it is left out.

@@ -36,7 +36,7 @@ extension Engine {
   /// requests are served in turn, by the time that they have used. So a client that sends many expensive requests
   /// delays a client that sends few by one batch, even if all of them are denied.
   ///
-  /// Also the time after which the bodies of the other barriers of a batch are left for the next one.
+  /// Also the time after which the other steps between two batches follow the next batch: see `Barrier`.
   static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {

@@ -42,19 +42,20 @@ extension Batch {
   ///
   /// - Parameters:
   ///   - assignments: those of the write. A removal is always admitted.
+  ///   - journaled: those of the commit, with all that follows from the write.
   ///   - text: the text of the commit, if it is not too large.
   ///   - unpackedBytes: those of the tree before the commit.
   ///   - before: the tree before the commit; nil to undo the commit in a copy.
   /// - Throws: `EngineError.treeFull`; then nothing was counted.
   func growth(
-    of assignments: [Assignment], text: CommitText?, unpackedBytes: Int, isBounded: Bool = false,
-    from before: Tree?, _ beforeImage: [Assignment]
+    of assignments: [Assignment], _ journaled: [Assignment], text: CommitText?, unpackedBytes: Int,
+    isBounded: Bool = false, from before: Tree?, _ beforeImage: [Assignment]
   ) throws(EngineError) -> TreeGrowth? {
     guard let memory else { return nil }
     if assignments.allSatisfy(\.value.isAbsent) { return .atMost(0) }
     if let text {
       let bytes = text.memoryMax(
-        orders: tree.ordersMax, unpackedBytes: tree.unpackedBytes - unpackedBytes)
+        of: journaled, orders: tree.ordersMax, unpackedBytes: tree.unpackedBytes - unpackedBytes)
       if memory.admit(atMost: bytes) { return .atMost(bytes) }
     }
     var old = before ?? tree

@@ -164,7 +164,8 @@ final class ViewDelivery {
     while step() != nil {}
   }
 
-  /// Returns work on the next events that takes long; nil if there is none, or if no subscription gets them.
+  /// Returns a closure that computes and encodes the next events. Returns nil if that does not take long, or if no
+  /// subscription gets the events.
   private func longWork() -> (@Sendable () -> Void)? {
     guard let next = run.notifications.first?.notification,
       run.recipients.contains(where: { !$0.hasEnded }),

@@ -107,6 +107,20 @@ extension SQLiteStore {
     try result.get()
   }
 
+  /// Creates a file for a copy, which its caller synchronizes. A copy that is not complete is removed, so it needs no
+  /// journal.
+  static func unjournaled(_ path: String, label: String) throws -> DatabaseQueue {
+    var settings = GRDB.Configuration()
+    settings.label = label
+    settings.prepareDatabase { db in
+      try db.execute(sql: "PRAGMA journal_mode = OFF")
+      try db.execute(sql: "PRAGMA synchronous = OFF")
+    }
+    let queue = try DatabaseQueue(path: path, configuration: settings)
+    chmod(path, 0o600)
+    return queue
+  }
+
   /// Copies all pages within the transaction of a connection.
   static func copy(
     _ db: Database, to folder: String, _ pagesPerStep: Int = 256,
@@ -116,15 +130,7 @@ extension SQLiteStore {
     // The first statement chooses the moment.
     _ = try Schema.tableCount(db)
     let path = folder + "/canopy.sqlite"
-    var settings = GRDB.Configuration()
-    settings.label = "canopy.store.copied"
-    settings.prepareDatabase { db in
-      // A copy that is not complete is removed, so it needs no journal. It is synchronized below.
-      try db.execute(sql: "PRAGMA journal_mode = OFF")
-      try db.execute(sql: "PRAGMA synchronous = OFF")
-    }
-    let target = try DatabaseQueue(path: path, configuration: settings)
-    chmod(path, 0o600)
+    let target = try unjournaled(path, label: "canopy.store.copied")
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw StoreError.unopenable(path, errno) }
     let result = Result {

@@ -116,15 +116,7 @@ extension Opening {
       problem = error.message ?? "malformed"
     }
     configuration.logger.warning("the pages are damaged: \(problem)")
-    var settings = GRDB.Configuration()
-    settings.label = "canopy.store.salvaged"
-    settings.prepareDatabase { db in
-      // A file that is not complete is removed, so it needs no journal. It is synchronized below.
-      try db.execute(sql: "PRAGMA journal_mode = OFF")
-      try db.execute(sql: "PRAGMA synchronous = OFF")
-    }
-    let queue = try DatabaseQueue(path: work, configuration: settings)
-    chmod(work, 0o600)
+    let queue = try SQLiteStore.unjournaled(work, label: "canopy.store.salvaged")
     let lost = Result {
       try queue.writeWithoutTransaction { target in
         var lost: [String] = []

@@ -43,7 +43,8 @@ import Testing
       let assignments = tree.apply([Assignment(Path(keys: keys), try value(&random))])
       most += try CommitText(assignments, beforeImage: nil, scratch: &scratch)
         .memoryMax(
-          orders: tree.ordersMax, unpackedBytes: tree.unpackedBytes - before.unpackedBytes)
+          of: assignments, orders: tree.ordersMax,
+          unpackedBytes: tree.unpackedBytes - before.unpackedBytes)
       counted.addDifference(from: before.root, to: tree.root)
       try #require(counted.bytes <= most, "round \(round)")
     }
@@ -71,8 +72,10 @@ import Testing
         let assignments = tree.apply([Assignment(try Path(path), try Node(json: value))])
         let text = try CommitText(assignments, beforeImage: nil, scratch: &scratch)
         let unpackedBytes = tree.unpackedBytes - before.unpackedBytes
-        most += text.memoryMax(orders: 0, unpackedBytes: unpackedBytes)
-        if number % 2 == 0 { ofTexts += text.memoryMax(orders: 0, unpackedBytes: 0) }
+        most += text.memoryMax(of: assignments, orders: 0, unpackedBytes: unpackedBytes)
+        if number % 2 == 0 {
+          ofTexts += text.memoryMax(of: assignments, orders: 0, unpackedBytes: 0)
+        }
         counted.addDifference(from: before.root, to: tree.root)
         try #require(counted.bytes <= most, "\(number)")
         if unpackedBytes > 0 { break }
@@ -99,7 +102,9 @@ import Testing
     #expect(text.byteCount < 15_000)
     var counted = MemoryCount()
     counted.add(tree.root)
-    #expect(counted.bytes <= text.memoryMax(orders: tree.ordersMax, unpackedBytes: 0))
+    #expect(
+      counted.bytes
+        <= text.memoryMax(of: assignments, orders: tree.ordersMax, unpackedBytes: 0))
   }
 
   @Test func `the orders of patterns that match one location count together`() {
