@@ -5,6 +5,7 @@ internal import CanopySQLite
 internal import CanopyTree
 internal import Crypto
 internal import Foundation
+internal import Synchronization
 
 /// The rows and files of a data folder.
 extension FuzzedDecoder {
@@ -57,8 +58,9 @@ extension FuzzedDecoder {
   /// `canopy.tail`. The first 40 bytes are the numbers of a file that is written, and the following ones alter bytes of it.
   static let tail = FuzzedDecoder(
     name: "tail", sources: ["Storage/CanopySQLite/Tail.swift"]
-  ) { input in
-    let folder = try ScratchFolder.shared()
+  ) { input in try ScratchFolder.withFolder { try check(tail: input, in: $0) } }
+
+  private static func check(tail input: [UInt8], in folder: ScratchFolder) throws -> Bool {
     let file = TailFile(folder: folder.path, isRelaxed: false)
     // The bytes as they are.
     try folder.write(input, to: "canopy.tail")
@@ -90,8 +92,9 @@ extension FuzzedDecoder {
   /// A write-ahead log.
   static let log = FuzzedDecoder(
     name: "log", sources: ["Storage/CanopySQLite/LogScan.swift"]
-  ) { input in
-    let folder = try ScratchFolder.shared()
+  ) { input in try ScratchFolder.withFolder { try check(log: input, in: $0) } }
+
+  private static func check(log input: [UInt8], in folder: ScratchFolder) throws -> Bool {
     try folder.write(input, to: "canopy.sqlite-wal")
     guard let scan = try LogScan.scan(database: folder.path + "/canopy.sqlite") else {
       return false
@@ -110,8 +113,9 @@ extension FuzzedDecoder {
       "Storage/CanopyBackup/BackupReader.swift", "Storage/CanopyBackup/TarHeader.swift",
       "Storage/CanopyBackup/BackupDescription.swift",
     ]
-  ) { input in
-    let folder = try ScratchFolder.shared()
+  ) { input in try ScratchFolder.withFolder { try check(backup: input, in: $0) } }
+
+  private static func check(backup input: [UInt8], in folder: ScratchFolder) throws -> Bool {
     let parts = input.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false)
     let archive = Archive(lines: parts[0])
     func isAccepted(_ bytes: [UInt8]) throws -> Bool {
@@ -234,23 +238,39 @@ private struct Archive {
   }
 }
 
-/// A folder for the decoders of files, which the end of the process removes.
+/// A folder for a decoder of files. Only one input at a time uses it, and the end of the process removes it.
 private struct ScratchFolder {
   let path: String
 
-  /// The folder of this process.
-  private static let folder = ScratchFolder()
+  /// The folder of this process, which contains the others.
+  private static let parent = makeParent()
 
-  static func shared() throws -> ScratchFolder {
-    guard let folder else { throw Finding(description: "the temporary folder cannot be created") }
-    return folder
+  /// The folders that no input uses now, and the count of all.
+  private static let folders = Mutex((free: [ScratchFolder](), count: 0))
+
+  /// Calls `body` with a folder that no other call uses until it returns.
+  static func withFolder<Result>(_ body: (ScratchFolder) throws -> Result) throws -> Result {
+    let folder = try take()
+    defer { folders.withLock { $0.free.append(folder) } }
+    return try body(folder)
   }
 
-  private init?() {
+  private static func take() throws -> ScratchFolder {
+    guard let parent else { throw Finding(description: "the temporary folder cannot be created") }
+    return try folders.withLock { folders in
+      if let folder = folders.free.popLast() { return folder }
+      let path = "\(parent)/\(folders.count)"
+      try expect(mkdir(path, 0o700) == 0, "\(path) cannot be created")
+      folders.count += 1
+      return ScratchFolder(path: path)
+    }
+  }
+
+  private static func makeParent() -> String? {
     var template = Array((NSTemporaryDirectory() + "/canopy-fuzz-XXXXXX").utf8CString)
     guard mkdtemp(&template) != nil else { return nil }
-    path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-    atexit { ScratchFolder.folder.map { try? FileManager.default.removeItem(atPath: $0.path) } }
+    atexit { ScratchFolder.parent.map { try? FileManager.default.removeItem(atPath: $0) } }
+    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
   func write(_ bytes: [UInt8], to name: String) throws {

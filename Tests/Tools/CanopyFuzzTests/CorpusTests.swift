@@ -1,5 +1,6 @@
 import CanopyTesting
 import Foundation
+import Synchronization
 import Testing
 
 @testable import CanopyFuzz
@@ -39,6 +40,22 @@ import Testing
         }
       }
     }
+  }
+
+  @Test(arguments: ["tail", "log", "backup"])
+  func `inputs that are checked at the same time do not disturb each other`(name: String) throws {
+    let decoder = try #require(FuzzedDecoder.named(name))
+    let inputs = try Self.inputs(of: name).map(\.bytes)
+    let results = inputs.map { input in Result { try decoder.check(input) } }
+    let disturbed = Mutex(0)
+    DispatchQueue.concurrentPerform(iterations: 4) { first in
+      for index in inputs.indices {
+        let index = (index + first) % inputs.count
+        let result = Result { try decoder.check(inputs[index]) }
+        if (try? result.get()) != (try? results[index].get()) { disturbed.withLock { $0 += 1 } }
+      }
+    }
+    #expect(disturbed.withLock { $0 } == 0)
   }
 
   @Test func `the kept inputs are small, and each folder belongs to a decoder`() throws {
