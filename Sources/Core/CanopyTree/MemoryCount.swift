@@ -10,6 +10,8 @@
 public struct MemoryCount: Sendable {
   /// The bytes that were counted.
   public private(set) var bytes = 0
+  /// The nodes that were visited as added or removed ones.
+  public private(set) var steps = 0
   private var stepsLeft: Int
   private var rest: [(node: Node, sign: Int)] = []
   /// Whether removed branches are kept for `growth`.
@@ -75,6 +77,7 @@ public struct MemoryCount: Sendable {
     let steps = 1 + (pages?.count ?? 0)
     guard steps <= stepsLeft else { return rest.append((node, sign)) }
     stepsLeft -= steps
+    self.steps += 1
     bytes += sign * node.ownMemory
     pages?.forEach { child in
       add(child, sign)

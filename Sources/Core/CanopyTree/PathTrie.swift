@@ -7,32 +7,37 @@
 /// A level for each key of a path; paths with the same prefix share its levels. A value type. No empty
 /// level exists: removing the last value at and below a path removes its levels.
 ///
+/// The methods can be inlined, so that other modules compile them for their values. Otherwise each step would look up
+/// the type of the values at run time.
+///
 /// - Complexity: each operation at a path costs O(depth), whatever else the trie holds; a visit of the
 ///   values below a path also costs their number.
 public struct PathTrie<Value> {
   /// The value at this level; nil if there is none.
   public var value: Value?
   /// The levels below, by key; none of them is empty.
-  public private(set) var children: [Key: PathTrie] = [:]
+  @usableFromInline var levels: [Key: PathTrie] = [:]
+  /// The tries below, by key; none of them is empty.
+  @inlinable public var children: [Key: PathTrie] { levels }
 
   /// Creates a trie with a value at its root, or an empty one.
-  public init(_ value: Value? = nil) {
+  @inlinable public init(_ value: Value? = nil) {
     self.value = value
   }
 
   /// Whether there is no value at this level or below.
-  public var isEmpty: Bool { value == nil && children.isEmpty }
+  @inlinable public var isEmpty: Bool { value == nil && levels.isEmpty }
 
   /// Returns the value at a path; nil if there is none.
-  public subscript(path: Path) -> Value? {
+  @inlinable public subscript(path: Path) -> Value? {
     subtrie(at: path)?.value
   }
 
   /// Returns the values at and below a path, as a trie; nil if there are none.
-  public func subtrie(at path: Path) -> PathTrie? {
+  @inlinable public func subtrie(at path: Path) -> PathTrie? {
     var trie = self
     for key in path.keys {
-      guard let child = trie.children[key] else { return nil }
+      guard let child = trie.levels[key] else { return nil }
       trie = child
     }
     return trie
@@ -40,6 +45,7 @@ public struct PathTrie<Value> {
 
   /// Changes the value at a path in place; nil removes it.
   @discardableResult
+  @inlinable
   public mutating func modify<Result>(
     at path: Path, _ body: (inout Value?) -> Result
   ) -> Result {
@@ -48,18 +54,19 @@ public struct PathTrie<Value> {
 
   /// Changes the values at and below a path in place. An empty trie removes them all.
   @discardableResult
+  @inlinable
   public mutating func modifySubtrie<Result>(
     at path: Path, _ body: (inout PathTrie) -> Result
   ) -> Result {
     modifySubtrie(at: path.keys[...], body)
   }
 
-  private mutating func modifySubtrie<Result>(
+  @inlinable mutating func modifySubtrie<Result>(
     at keys: ArraySlice<Key>, _ body: (inout PathTrie) -> Result
   ) -> Result {
     guard let key = keys.first else { return body(&self) }
-    let result = children[key, default: PathTrie()].modifySubtrie(at: keys.dropFirst(), body)
-    if let child = children[key], child.isEmpty { children[key] = nil }
+    let result = levels[key, default: PathTrie()].modifySubtrie(at: keys.dropFirst(), body)
+    if let child = levels[key], child.isEmpty { levels[key] = nil }
     return result
   }
 
@@ -68,11 +75,12 @@ public struct PathTrie<Value> {
   /// - Parameter body: receives the number of keys that lead to the value, and the value.
   /// - Returns: whether all were visited.
   @discardableResult
+  @inlinable
   public func forEach(along path: Path, _ body: (_ depth: Int, Value) -> Bool) -> Bool {
     var trie = self
     if let value, !body(0, value) { return false }
     for (index, key) in path.keys.enumerated() {
-      guard let child = trie.children[key] else { return true }
+      guard let child = trie.levels[key] else { return true }
       trie = child
       if let value = trie.value, !body(index + 1, value) { return false }
     }
@@ -80,7 +88,7 @@ public struct PathTrie<Value> {
   }
 
   /// Visits the values above a path, at it and below it; those above first, outermost first.
-  public func forEach(overlapping path: Path, _ body: (Value) -> Void) {
+  @inlinable public func forEach(overlapping path: Path, _ body: (Value) -> Void) {
     forEach(overlapping: path, from: 0, body)
   }
 
@@ -88,7 +96,7 @@ public struct PathTrie<Value> {
   /// otherwise.
   ///
   /// - Complexity: O(keys of the paths + values visited).
-  public func forEach(overlapping paths: some Sequence<Path>, _ body: (Value) -> Void) {
+  @inlinable public func forEach(overlapping paths: some Sequence<Path>, _ body: (Value) -> Void) {
     var last: Path?
     for path in paths {
       var depth = 0
@@ -104,11 +112,11 @@ public struct PathTrie<Value> {
   }
 
   /// Visits the values above a path from a depth on, and those at the path and below it.
-  private func forEach(overlapping path: Path, from depth: Int, _ body: (Value) -> Void) {
+  @inlinable func forEach(overlapping path: Path, from depth: Int, _ body: (Value) -> Void) {
     var trie = self
     for (index, key) in path.keys.enumerated() {
       if index >= depth, let value = trie.value { body(value) }
-      guard let child = trie.children[key] else { return }
+      guard let child = trie.levels[key] else { return }
       trie = child
     }
     trie.forEach(body)
@@ -121,37 +129,38 @@ public struct PathTrie<Value> {
   ///   the value.
   /// - Returns: whether all were visited.
   @discardableResult
+  @inlinable
   public func visit(
     overlapping path: Path, _ body: (_ next: Key?, Value) -> Bool
   ) -> Bool {
     var trie = self
     for key in path.keys {
       if let value = trie.value, !body(key, value) { return false }
-      guard let child = trie.children[key] else { return true }
+      guard let child = trie.levels[key] else { return true }
       trie = child
     }
     return trie.visit { body(nil, $0) }
   }
 
-  private func visit(_ body: (Value) -> Bool) -> Bool {
+  @inlinable func visit(_ body: (Value) -> Bool) -> Bool {
     if let value, !body(value) { return false }
-    return children.values.allSatisfy { $0.visit(body) }
+    return levels.values.allSatisfy { $0.visit(body) }
   }
 
   /// Visits all values, in no particular order.
-  public func forEach(_ body: (Value) -> Void) {
+  @inlinable public func forEach(_ body: (Value) -> Void) {
     if let value { body(value) }
-    for child in children.values { child.forEach(body) }
+    for child in levels.values { child.forEach(body) }
   }
 
   /// Visits all values with their paths, ordered by path.
-  public func forEachInOrder(_ body: (Path, Value) -> Void) {
+  @inlinable public func forEachInOrder(_ body: (Path, Value) -> Void) {
     forEachInOrder(below: .root, body)
   }
 
-  private func forEachInOrder(below path: Path, _ body: (Path, Value) -> Void) {
+  @inlinable func forEachInOrder(below path: Path, _ body: (Path, Value) -> Void) {
     if let value { body(path, value) }
-    for (key, child) in children.sorted(by: { $0.key < $1.key }) {
+    for (key, child) in levels.sorted(by: { $0.key < $1.key }) {
       child.forEachInOrder(below: path.child(key), body)
     }
   }

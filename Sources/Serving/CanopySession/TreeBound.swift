@@ -38,8 +38,8 @@ public final class TreeBound: Sendable {
   /// The bytes of all trees if each commit that was neither measured nor counted has added the most that it can.
   fileprivate var bytesAtMost: Int { bytes + uncounted.load(ordering: .relaxed) }
 
-  /// Whether at least some eighths of the bound may be used.
-  fileprivate func mayUse(eighths: Int) -> Bool { bytesAtMost >= bytesMax / 8 * eighths }
+  /// Whether at least some sixteenths of the bound may be used.
+  fileprivate func mayUse(sixteenths: Int) -> Bool { bytesAtMost >= bytesMax / 16 * sixteenths }
 
   /// The bytes of all trees up to which a namespace is opened. The rest is left to the writes of those in use.
   var bytesMaxOfOpening: Int { bytesMax - bytesMax / 64 }
@@ -113,8 +113,11 @@ public final class TreeBound: Sendable {
 /// so many keys and bytes were added that it may have come near the bound. Near the bound, the engine's thread measures
 /// what a commit adds before it accepts the commit, and the other thread counts the pages that commits change.
 ///
-/// Complexity: O(size) at the start and for a new count; for each commit on the engine's thread O(1), and near the bound
-/// O(log n) for each place that differs.
+/// A count of a large tree may cost more than all commits since the last count. From then on, the other thread counts the
+/// pages that commits change also below that, in groups of many commits.
+///
+/// Complexity: O(size) at the start and for a new count, but at most about `stepsPerCommitMax` nodes for each commit; for
+/// each commit on the engine's thread O(1), and near the bound O(log n) for each place that differs.
 public final class TreeCount: CommitObserver {
   /// The bytes of memory that count for one byte of the text of a commit of another node.
   private static let memoryOfTextByteMax = 32
@@ -122,6 +125,9 @@ public final class TreeCount: CommitObserver {
   private static let childrenAtOnceMax = 2_048
   /// The children of the branches at the top from which on several threads count at the start.
   private static let sharedFrom = 10_000
+  /// The nodes that a whole count may visit for each commit since the count before. To count the pages that a commit
+  /// changes takes about as long: some microseconds.
+  static let stepsPerCommitMax = 16
   private static let queue = DispatchQueue(label: "canopy.memory", qos: .utility)
 
   private struct State {
@@ -137,10 +143,18 @@ public final class TreeCount: CommitObserver {
     var counting = 0
     /// The bytes of text that commits have removed since that tree.
     var removed = 0
+    /// The number of commits since that tree.
+    var commits = 0
     /// The bytes, and the most bytes, of the batch under way.
     var admitted = 0
     var admittedAtMost = 0
-    /// The tree that was counted, if it is near the bound.
+    /// Whether the tree is near the bound.
+    var isNear = false
+    /// The bytes at which a whole count took too many steps; nil if whole counts are cheap.
+    var expensiveBytes: Int?
+    /// The number of counts of the whole tree since the start.
+    var wholeCounts = 0
+    /// The tree that was counted, if the next count is that of the difference to it.
     var counted: Node?
     /// The tree after the last commit that is to be counted. It is the latest one.
     var latest: Node?
@@ -185,11 +199,14 @@ public final class TreeCount: CommitObserver {
   public var bytes: Int { state.withLock { $0.bytes } }
 
   /// Whether the tree is near the bound, so that its bytes are counted after each batch of commits.
-  var isNear: Bool { state.withLock { $0.counted != nil } }
+  var isNear: Bool { state.withLock { $0.isNear } }
+
+  /// The number of counts of the whole tree since the start.
+  var wholeCounts: Int { state.withLock { $0.wholeCounts } }
 
   /// Returns the bytes of a tree, for a caller that waits for them.
   static func bytesAtStart(of root: Node) -> Int {
-    bytes(of: root, parts: size(of: root) < sharedFrom ? 1 : 4)
+    count(of: root, parts: size(of: root) < sharedFrom ? 1 : 4).bytes
   }
 
   /// Returns the number of children of the branches at the top.
@@ -202,15 +219,17 @@ public final class TreeCount: CommitObserver {
     return size
   }
 
-  /// Returns the bytes of a tree, counted in several parts at the same time.
-  private static func bytes(of root: Node, parts: Int = 1) -> Int {
+  /// Returns the bytes of a tree and the visited nodes, counted in several parts at the same time.
+  private static func count(of root: Node, parts: Int = 1) -> (bytes: Int, steps: Int) {
     let bytes = Atomic(0)
+    let steps = Atomic(0)
     DispatchQueue.concurrentPerform(iterations: parts) { part in
       var count = MemoryCount()
       count.add(root, part: part, of: parts)
       bytes.add(count.bytes, ordering: .relaxed)
+      steps.add(count.steps, ordering: .relaxed)
     }
-    return bytes.load(ordering: .relaxed)
+    return (bytes.load(ordering: .relaxed), steps.load(ordering: .relaxed))
   }
 
   /// Notes commits.
@@ -218,7 +237,8 @@ public final class TreeCount: CommitObserver {
     let replacesAll = commits.contains { $0.assignments.contains { $0.location.path.isRoot } }
     let begins = state.withLock { state in
       guard !state.hasEnded else { return false }
-      let isNear = state.counted != nil
+      let isNear = state.isNear
+      state.commits += commits.count
       var (growth, atMost) = (0, 0)
       for commit in commits {
         switch commit.treeGrowth {
@@ -246,7 +266,8 @@ public final class TreeCount: CommitObserver {
       publish(growth, atMost, in: &state)
       let counts =
         isNear || replacesAll || state.removed >= removedMax
-        || (commits.isEmpty ? !isCounted : bound.mayUse(eighths: 7))
+        || (commits.isEmpty ? !isCounted : mayBeNear)
+        || state.counted != nil && state.uncounted >= differenceMax
       // A tree that is to be counted is the latest one, so that `since` has what it lacks.
       guard counts || state.latest != nil else { return false }
       state.latest = after
@@ -256,8 +277,15 @@ public final class TreeCount: CommitObserver {
     if begins { TreeCount.queue.async { [self] in count() } }
   }
 
+  /// Whether the tree is to be counted, because the bound may nearly be reached. That is before `admit` has commits
+  /// measured.
+  private var mayBeNear: Bool { bound.mayUse(sixteenths: 13) }
+
   /// The bytes of removed texts after which the tree is counted again: they may have taken an eighth of the bound.
   private var removedMax: Int { bound.bytesMax / 8 / TreeCount.memoryOfTextByteMax }
+
+  /// The most bytes of commits after which a difference is counted. Until then, the replaced pages stay in memory.
+  private var differenceMax: Int { bound.bytesMax / 64 }
 
   /// Counts commits that were published, instead of the bytes that were admitted for them.
   private func publish(_ growth: Int, _ atMost: Int, in state: inout State) {
@@ -271,33 +299,45 @@ public final class TreeCount: CommitObserver {
 
   /// Counts until there is no newer tree.
   private func count() {
-    while let (root, counted) = next() {
-      guard let counted else {
-        let bytes = TreeCount.bytes(of: root)
-        state.withLock { setCount(of: root, bytes, in: &$0) }
+    while let next = next() {
+      guard let counted = next.counted else {
+        let (bytes, steps) = TreeCount.count(of: next.root)
+        let isExpensive =
+          next.isNecessary && steps / TreeCount.stepsPerCommitMax > next.commits
+        state.withLock { state in
+          state.wholeCounts += 1
+          if isExpensive { state.expensiveBytes = bytes }
+          setCount(of: next.root, bytes, in: &state)
+        }
         continue
       }
       var count = MemoryCount()
-      count.addDifference(from: counted, to: root)
-      state.withLock { setCount(of: root, $0.countedBytes + count.bytes, in: &$0) }
+      count.addDifference(from: counted, to: next.root)
+      state.withLock { setCount(of: next.root, $0.countedBytes + count.bytes, in: &$0) }
     }
   }
 
-  private func next() -> (root: Node, counted: Node?)? {
+  /// A tree that is to be counted, the commits since the one before, and whether they may have come near the bound.
+  private typealias Next = (root: Node, counted: Node?, commits: Int, isNecessary: Bool)
+
+  private func next() -> Next? {
     state.withLock { state in
       guard let latest = state.latest.take() else {
         state.isCounting = false
         return nil
       }
+      let (commits, isNecessary) = (state.commits, mayBeNear)
+      state.commits = 0
       state.since = 0
       state.removed = 0
       state.counting += state.uncounted
       state.uncounted = 0
-      return (latest, state.counted)
+      return (latest, state.counted, commits, isNecessary)
     }
   }
 
-  /// Notes a count. From three quarters of the bound on, later counts are differences to this tree.
+  /// Notes a count. From three quarters of the bound on, or if whole counts are expensive, later counts are differences to
+  /// this tree.
   private func setCount(of root: Node, _ bytes: Int, in state: inout State) {
     guard !state.hasEnded else { return }
     let present = bytes + state.since
@@ -306,8 +346,10 @@ public final class TreeCount: CommitObserver {
     state.countedBytes = bytes
     bound.change(uncountedBy: -state.counting)
     state.counting = 0
-    let isNear = bound.mayUse(eighths: state.counted == nil ? 6 : 5)
-    state.counted = isNear ? root : nil
+    state.isNear = bound.mayUse(sixteenths: state.isNear ? 10 : 12)
+    // A tree that has become much smaller is cheap to count.
+    if let bytes = state.expensiveBytes, state.bytes < bytes / 2 { state.expensiveBytes = nil }
+    state.counted = state.isNear || state.expensiveBytes != nil ? root : nil
   }
 
   /// Waits until everything is counted.
@@ -317,7 +359,7 @@ public final class TreeCount: CommitObserver {
 /// The questions of the engine, before it accepts a commit.
 extension TreeCount: TreeMemory {
   /// Whether commits may have to be measured soon.
-  public var isNearBound: Bool { bound.mayUse(eighths: 6) }
+  public var isNearBound: Bool { bound.mayUse(sixteenths: 12) }
 
   /// Takes back the bytes that were admitted and not published.
   public func beginBatch() {

@@ -83,6 +83,9 @@ package struct Fold: Sendable {
   private mutating func begin(_ table: inout some LeafRows, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
+    if let covering = try likelyRow(&table, above: path) {
+      return try change(&table, covering, for: location)
+    }
     let isFree = try !location.isPriority && isFree(&table, path)
     if let covering = try coveringRow(&table, path, butAbove: isFree) {
       return try change(&table, covering, for: location)
@@ -162,6 +165,24 @@ package struct Fold: Sendable {
     return gap.holds(text)
   }
 
+  /// Returns the path of the row above a path if the row is as deep as the last one. Rows of one list have one depth, so
+  /// a look-up usually finds the row of a location in a list that is already stored.
+  private mutating func likelyRow(
+    _ table: inout some LeafRows, above path: Path
+  ) throws -> Path? {
+    guard rowDepth > 0, rowDepth < path.count, rowDepth >= depthMin(of: path) else { return nil }
+    let candidate = path.prefix(rowDepth)
+    guard try table.contains(Location(candidate)) else { return nil }
+    rowless = path.prefix(rowDepth - 1)
+    return candidate
+  }
+
+  /// Returns the least number of keys that the path of a row at or above a path can have.
+  private func depthMin(of path: Path) -> Int {
+    guard let rowless else { return 0 }
+    return zip(rowless.keys, path.keys).prefix { $0 == $1 }.count + 1
+  }
+
   /// Returns the path of the row at or above the given path; nil if there is none.
   ///
   /// At most one such row exists. It is usually as deep as the last one, so that depth is tried first. Paths at or above
@@ -172,10 +193,7 @@ package struct Fold: Sendable {
     _ table: inout some LeafRows, _ path: Path, butAbove isFree: Bool
   ) throws -> Path? {
     let last = isFree ? path.count - 1 : path.count
-    var first = 0
-    if let rowless {
-      first = zip(rowless.keys, path.keys).prefix { $0 == $1 }.count + 1
-    }
+    let first = depthMin(of: path)
     guard first <= last else {
       if isFree { rowless = path }
       return nil

@@ -10,6 +10,8 @@ struct LeafTable: LeafRows {
   let db: Database
   private var added = LeafSums()
   private var removed = LeafSums()
+  /// The row that was looked up last, and not changed since. A row is usually looked up before it is replaced.
+  private var lookedUp: (location: Location, checksum: Checksum?)?
 
   init(_ db: Database) {
     self.db = db
@@ -34,11 +36,12 @@ struct LeafTable: LeafRows {
   /// Inserts or replaces the row at a location, or removes it if the node is absent. Returns the size of the new row in
   /// bytes.
   mutating func put(_ location: Location, _ node: Node) throws -> Int {
-    guard let old = try checksum(location) else {
+    guard let old = try lookUp(location) else {
       return node.isAbsent ? 0 : try insert(location, node)
     }
     removed.add(old)
     if node.isAbsent {
+      lookedUp = nil
       try delete(location)
       return 0
     }
@@ -47,13 +50,25 @@ struct LeafTable: LeafRows {
   }
 
   /// Whether a row exists at a location.
-  func contains(_ location: Location) throws -> Bool { try checksum(location) != nil }
+  mutating func contains(_ location: Location) throws -> Bool { try lookUp(location) != nil }
+
+  private mutating func lookUp(_ location: Location) throws -> Checksum? {
+    if let lookedUp, lookedUp.location == location { return lookedUp.checksum }
+    let checksum = try checksum(location)
+    lookedUp = (location, checksum)
+    return checksum
+  }
 
   /// Returns the location of the first row at or after a text.
   func firstRow(from text: String) throws -> [UInt8]? {
-    let statement = try db.cachedStatement(
-      sql: "SELECT path FROM leaves WHERE path >= ? ORDER BY path LIMIT 1")
-    return try String.fetchOne(statement, arguments: [text]).map { Array($0.utf8) }
+    let statement = try ByteStatement(
+      db, "SELECT path FROM leaves WHERE path >= ? ORDER BY path LIMIT 1")
+    var text = text
+    return try text.withUTF8 { text in
+      try statement.bind(UnsafeRawBufferPointer(text), at: 1)
+      defer { statement.end() }
+      return try statement.next() ? Array(statement.text(0)) : nil
+    }
   }
 
   /// Whether no row exists below a path.
@@ -65,6 +80,7 @@ struct LeafTable: LeafRows {
   }
 
   private mutating func write(_ location: Location, _ node: Node, _ sql: String) throws -> Int {
+    lookedUp = nil
     let statement = try ByteStatement(db, sql)
     var output = JSONOutput(capacity: 1024)
     output.append(node, style: .export)
@@ -129,6 +145,7 @@ struct LeafTable: LeafRows {
 
   /// Removes rows in order until the budget is spent. Returns whether all rows are removed.
   mutating func clear(_ rows: RowsBelow, _ budget: inout StepBudget) throws -> Bool {
+    lookedUp = nil
     let select = try db.cachedStatement(
       sql: "SELECT path, value, checksum FROM leaves WHERE \(rows.condition) ORDER BY path")
     var last: String?

@@ -109,6 +109,54 @@ import Testing
     await running.value
   }
 
+  @Test
+  func
+    `a large tree is counted as a whole once, and then by its differences until it is small again`()
+    async throws
+  {
+    let children = 20_000
+    let json =
+      "{" + (0..<children).map { "\"\($0)\":\"a longer text \($0)\"" }.joined(separator: ",") + "}"
+    let journal = InMemoryJournal()
+    let loading = try await engine(journal)
+    let run = Task { await loading.run() }
+    let load = try Write.set(Location("/list"), WriteValue(json: json))
+    _ = try await loading.transact { _ in Decision(load, ()) }
+    loading.stop()
+    await run.value
+
+    let engine = try await engine(journal)
+    let size = bytes(of: engine.root)
+    let bound = TreeBound(bytesMax: size / 10 * 16, logger: log.logger)
+    let count = TreeCount(of: engine, in: bound)
+    let running = Task { await engine.run() }
+    #expect(count.wholeCounts == 0 && !count.isNear && count.bytes == size)
+    func write(_ number: Int, _ json: String) async throws {
+      let write = try Write.set(Location("/list/\(number)"), WriteValue(json: json))
+      _ = try await engine.transact { _ in Decision(write, ()) }
+      TreeCount.finish()
+    }
+    var random = SeededGenerator(printingSeedFor: "the differences of a large tree")
+    for number in 0..<6_000 {
+      let number = number < 5_000 ? Int(random.next() % UInt64(children)) : children + number
+      try await write(number, "\"a longer text \(random.next() % 100)\"")
+    }
+    // As a whole, it would have been counted after each thousand commits.
+    #expect(count.wholeCounts == 1)
+    #expect(!count.isNear)
+    #expect(abs(count.bytes - bytes(of: engine.root)) <= bound.bytesMax / 64)
+    #expect(bound.bytes == count.bytes)
+
+    let removal = try Write.set(Location("/list"), WriteValue(json: "{\"0\":1}"))
+    _ = try await engine.transact { _ in Decision(removal, ()) }
+    for number in 0..<6_000 { try await write(number % 10, "\"text \(number % 7)\"") }
+    // The small tree is counted as a whole again, because that is cheap.
+    #expect(count.wholeCounts > 1 && !count.isNear)
+    #expect(abs(count.bytes - bytes(of: engine.root)) <= bound.bytesMax / 64)
+    engine.stop()
+    await running.value
+  }
+
   @Test(arguments: [0, 1])
   func `a commit is made if it fits in the bound with its indexes, and not one byte beyond it`(
     missing: Int

@@ -44,6 +44,39 @@ import Testing
     }
   }
 
+  @Test func `a change of a stored row takes one look-up and one write, and a new row one write`()
+    async throws
+  {
+    try await folder.withStore { store in
+      var tree = try await append(
+        store, [("big", big(100)), ("other", big(100))])
+      try await store.checkpoint(tree.root, through: tree.sequence)
+      var writes: [(String, Node)] = []
+      for number in 0..<100 {
+        writes.append(("big/\(number)/stars/ada", true))
+        writes.append(("big/\(number)/count", 1))
+        writes.append(("new/\(number)", big(1)))
+        writes.append(("other/\(number)/stars/ada", true))
+      }
+      tree = try await append(store, writes)
+      let statements = Steps()
+      try await store.pool.writeWithoutTransaction { db in
+        db.trace { event in
+          if case .statement(let statement) = event, statement.sql.contains("leaves") {
+            _ = statements.next()
+          }
+        }
+      }
+      try await store.checkpoint(tree.root, through: tree.sequence)
+      try await store.pool.writeWithoutTransaction { $0.trace(options: []) }
+      let count = statements.next() - 1
+      // Two for each of 200 rows, one for each of 100 new ones, and some where a list begins.
+      #expect(500...520 ~= count, "\(count)")
+      #expect(try await store.checkpointRoot() == tree.root)
+      #expect(try await store.leaves().count == 300)
+    }
+  }
+
   @Test func `a row that grows is split, and its branch stays complete`() async throws {
     try await folder.withStore { store in
       var tree = try await append(store, [("a", big(3))])
