@@ -264,6 +264,8 @@ public final class TreeCount: CommitObserver {
         isCounted = count.isComplete
       }
       publish(growth, atMost, in: &state)
+      // A count that is under way will change the most bytes.
+      let mayBeNear = self.mayBeNear && !state.isCounting
       let counts =
         isNear || replacesAll || state.removed >= removedMax
         || (commits.isEmpty ? !isCounted : mayBeNear)

@@ -69,6 +69,8 @@ func withGateway(
   configuration.port = 0
   configuration.threads = 1
   configuration.shutdownSeconds = 1
+  // No events that a test does not expect, however slow the machine is.
+  configuration.keepAliveMilliseconds = 600_000
   configure(&configuration)
   var identity = IdentitySettings()
   identity.isEmulator = configuration.isEmulator
