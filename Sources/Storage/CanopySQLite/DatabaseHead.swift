@@ -1,4 +1,6 @@
 internal import Foundation
+internal import GRDB
+internal import GRDBSQLite
 
 /// The first bytes of a database file, read before SQLite opens the file.
 ///
@@ -13,6 +15,12 @@ struct DatabaseHead: Equatable {
   private static let pageBytes = 4_096
   /// The greatest size of a page.
   private static let bytesMax = 65_536
+
+  /// The bytes 18 to 23 of every database of this program in WAL mode: two versions of the format, no reserved bytes, and
+  /// three numbers that SQLite demands. SQLite reads a file with a greater first version, and does not write it.
+  private static let constants: [UInt8] = [2, 2, 0, 64, 32, 32]
+  /// The bytes with the number of pages.
+  private static let pageCount = 28..<32
 
   private let path: String
   /// The size of the file in bytes; nil if the file does not exist.
@@ -40,19 +48,64 @@ struct DatabaseHead: Equatable {
     (size, bytes) = (Int(status.st_size), Array(buffer.prefix(count)))
   }
 
+  /// Reads the first bytes of a file through a connection. To open and close the file would end the locks that other
+  /// connections of the process have on it.
+  ///
+  /// - Throws: `StoreError.inaccessible` if the file cannot be read.
+  init(_ path: String, openIn db: Database) throws(StoreError) {
+    self.path = path
+    var file: UnsafeMutablePointer<sqlite3_file>?
+    var size: Int64 = 0
+    var buffer = [UInt8](repeating: 0, count: DatabaseHead.bytesMin)
+    let code = sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file)
+    guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods,
+      methods.pointee.xFileSize(file, &size) == SQLITE_OK,
+      methods.pointee.xRead(file, &buffer, CInt(buffer.count), 0) == SQLITE_OK
+    else { throw .unopenable(path, EIO) }
+    (self.size, bytes) = (Int(size), buffer)
+  }
+
   /// Whether the file is missing or has no bytes.
   var isEmpty: Bool { (size ?? 0) == 0 }
 
   /// Whether the file has no page after the first, so that all tables are in the write-ahead log.
   var hasFirstPageOnly: Bool { (size ?? 0) <= DatabaseHead.pageBytes }
 
+  /// Whether the file begins as a database of this program does.
+  var isSound: Bool { isDatabase && hasConstants }
+
   /// Whether the file begins as a database does.
-  var isSound: Bool {
+  var isDatabase: Bool {
     bytes.count >= DatabaseHead.bytesMin && bytes.starts(with: DatabaseHead.text)
   }
 
+  /// Whether the constants are those of a database of this program. Before the first start has set the WAL mode, both
+  /// versions are 1.
+  private var hasConstants: Bool {
+    let (versions, others) = (bytes[18..<20], bytes[20..<24])
+    return (versions.elementsEqual([2, 2]) || versions.elementsEqual([1, 1]))
+      && others.elementsEqual(DatabaseHead.constants.dropFirst(2))
+  }
+
+  /// Returns the first bytes with the right constants and with the number of pages that the file has; nil if it has them
+  /// already, or if it does not begin as a database does.
+  ///
+  /// - Parameter isInLog: whether the log has a newer first page, whose number of pages counts.
+  func corrected(isInLog: Bool) -> [UInt8]? {
+    guard isDatabase, let size else { return nil }
+    var page = Array(bytes.prefix(DatabaseHead.bytesMin))
+    if !hasConstants { page.replaceSubrange(18..<24, with: DatabaseHead.constants) }
+    if !isInLog, size >= DatabaseHead.pageBytes, page[16..<18].elementsEqual([16, 0]) {
+      let pages = UInt32(clamping: size / DatabaseHead.pageBytes)
+      withUnsafeBytes(of: pages.bigEndian) {
+        page.replaceSubrange(DatabaseHead.pageCount, with: $0)
+      }
+    }
+    return bytes.starts(with: page) ? nil : page
+  }
+
   /// Whether the file is in WAL mode.
-  var isInLogMode: Bool { isSound && bytes[18...19].elementsEqual([2, 2]) }
+  var isInLogMode: Bool { isSound && bytes[18] == 2 }
 
   /// Whether a page can be the first of a database.
   static func isFirstPage(_ page: [UInt8]) -> Bool {

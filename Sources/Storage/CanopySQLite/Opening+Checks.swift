@@ -9,6 +9,7 @@ extension Opening {
   /// been used. SQLite would create a new file, and discard the commits that are still in the write-ahead log.
   func refuseDamagedHead(_ head: DatabaseHead, _ scan: LogScan?) throws(StoreError) {
     guard !head.isSound else { return }
+    guard !head.isDatabase else { throw .damagedHead(of: path) }
     let canUseLog = scan?.firstPage.map(DatabaseHead.isFirstPage) ?? false
     let log =
       canUseLog
@@ -61,6 +62,17 @@ extension Opening {
     throw StoreError.damaged(
       "\(path) has no tables, but the folder has been used, so its write-ahead log was lost: restore the data "
         + "folder from a backup, or run canopy serve --accept-loss to begin with an empty one")
+  }
+
+  /// Writes the constants and the number of pages that the first page of the database must have, if losses are accepted.
+  /// They say nothing about the data, so nothing is lost. With others, SQLite would not read all pages, or not write.
+  func correctHead(_ scan: LogScan?) throws(StoreError) {
+    let head = try DatabaseHead(path)
+    guard configuration.acceptsLoss,
+      let bytes = head.corrected(isInLog: scan?.firstPage != nil)
+    else { return }
+    try head.replace(by: bytes)
+    configuration.logger.warning("the first bytes of the database were damaged, and are corrected")
   }
 
   /// Refuses a damaged beginning of the database file. If losses are accepted and the log contains the first page, writes

@@ -30,6 +30,7 @@ struct Opening {
       let scan = try LogScan.scan(database: path)
       // The file has a log already, so a loss of power has undone the removal of the journal.
       if scan != nil, hasFirstJournal { unlink(path + "-journal") }
+      try correctHead(scan)
       let damagedHead = try replaceDamagedHead(scan)
       // The log must contain all pages of a file whose first page was replaced.
       let salvaged =

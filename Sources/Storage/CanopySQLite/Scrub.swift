@@ -6,7 +6,7 @@ internal import GRDB
 ///
 /// Each step is a read transaction of its own on a connection of its own, so the write-ahead log does not have to grow
 /// while a pass goes on for hours. A step checks the checksums of the rows of the checkpoint and of accounts, sessions
-/// and on-disconnect writes, and the chain of the commits. Rows that change between two steps are checked as they are.
+/// and on-disconnect writes, and the chain of the commits, and the first one the first bytes of the file. Rows that change between two steps are checked as they are.
 /// `canopy verify` also checks sums over whole tables, indexes and the structure of the tree, which need one moment.
 public struct Scrub: Sendable {
   /// The result of a step.
@@ -80,9 +80,12 @@ public struct Scrub: Sendable {
   ///
   /// - Throws: `CancellationError`; an error of SQLite if the database is busy. The step can be tried again.
   public mutating func step() async throws -> Step {
-    let (place, rowsMax, bytesMax) = (place, rowsMax, bytesMax)
+    let (place, path, rowsMax, bytesMax) = (place, path, rowsMax, bytesMax)
     do {
       let (step, after) = try await queue.read { db in
+        if case .leaves(after: nil) = place, try !DatabaseHead(path, openIn: db).isSound {
+          throw StoreError.damagedHead(of: path)
+        }
         // The update of an older file computes its checksums first.
         guard try Schema.version(db) == .current, try Meta.readUnchecked(db).isSealed else {
           return (Step(), Place.end)

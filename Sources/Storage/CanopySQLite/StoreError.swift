@@ -99,6 +99,11 @@ public enum StoreError: Error, Equatable, Sendable {
     )
   }
 
+  /// Returns the error for a file whose first bytes are those of a database, but not of one of this program.
+  static func damagedHead(of path: String) -> StoreError {
+    .damaged("\(path) is damaged (its first bytes are not those of a Canopy database): \(waysOut)")
+  }
+
   /// The advice for damage, as the end of a sentence.
   static let waysOut =
     "restore the data folder from a backup, or run canopy serve --accept-loss to continue with the undamaged data"

@@ -141,6 +141,91 @@ import Testing
     #expect(try Data(contentsOf: URL(filePath: folder.database)).isEmpty)
   }
 
+  // MARK: The constants of the first page
+
+  /// Fills the folder, with all pages in the file and no log.
+  private func fillFile() async throws -> Node {
+    try await folder.withStore { store in
+      let text = Node(String(repeating: "x", count: 900))
+      for number in 1...300 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", text)], after: number - 1)
+      }
+      try await store.checkpoint(try await store.tree().root, through: 200)
+      return try await store.tree().root
+    }
+  }
+
+  private func write(_ byte: UInt8, at offset: Int) throws {
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database))
+    try file.seek(toOffset: UInt64(offset))
+    try file.write(contentsOf: Data([byte]))
+    try file.close()
+  }
+
+  /// Accepts the losses of the folder, and expects that there are none.
+  private func expectCorrected(_ root: Node) async throws {
+    let losses = try await folder.withStore(accepting) { try await $0.acceptLosses() }
+    #expect(losses.notes.isEmpty)
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.tree().root == root)
+    }
+  }
+
+  @Test(arguments: [
+    (18, 0), (18, 1), (18, 3), (18, 0x82), (19, 1), (19, 3), (20, 1), (21, 65), (22, 0), (23, 36),
+  ])
+  func `another constant in the first page is refused everywhere, and corrected without loss`(
+    offset: Int, byte: UInt8
+  ) async throws {
+    let root = try await fillFile()
+    #expect(!LogScan.exists(database: folder.database))
+    try write(byte, at: offset)
+    let before = try contents(folder)
+    let copy = try Folder()
+    for open in [
+      { _ = try SQLiteStore.reading(folder.path) }, { _ = try SQLiteStore(folder: folder.path) },
+      { _ = try SQLiteStore.copyDatabase(of: folder.path, isServed: false, to: copy.path + "/1") },
+    ] as [() throws -> Void] {
+      let error = #expect(throws: StoreError.self) { try open() }
+      expectAdvice(error, mentions: "first bytes", "backup", "--accept-loss")
+      #expect(try contents(folder) == before)
+    }
+    try await expectCorrected(root)
+  }
+
+  @Test(arguments: [3, 0x82] as [UInt8])
+  func `a version that allows only reading is found while the folder is served, and no copy has it`(
+    byte: UInt8
+  ) async throws {
+    _ = try await fillFile()
+    try await folder.withStore { store in
+      try write(byte, at: 18)
+      var scrub = try Scrub(folder: folder.path)
+      defer { scrub.close() }
+      let step = try await scrub.step()
+      #expect(step.problems.count == 1 && step.problems[0].contains("first bytes"))
+      let copy = try Folder()
+      let error = #expect(throws: StoreError.self) {
+        try SQLiteStore.copyDatabase(of: folder.path, isServed: true, to: copy.path + "/1")
+      }
+      expectAdvice(error, mentions: "first bytes")
+      try write(2, at: 18)
+      _ = try SQLiteStore.copyDatabase(of: folder.path, isServed: true, to: copy.path + "/2")
+    }
+  }
+
+  @Test(arguments: [(28, 0x80), (29, 1), (30, 1), (31, 1), (31, 0x40)])
+  func `a wrong number of pages in the first page loses nothing when losses are accepted`(
+    offset: Int, bit: UInt8
+  ) async throws {
+    let root = try await fillFile()
+    let bytes = try Data(contentsOf: URL(filePath: folder.database))
+    #expect(bytes.count >= 65 * 4_096)
+    try write(bytes[offset] ^ bit, at: offset)
+    try await expectCorrected(root)
+  }
+
   // MARK: The record of the version
 
   @Test(arguments: [
