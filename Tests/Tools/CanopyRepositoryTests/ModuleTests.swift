@@ -204,6 +204,7 @@ struct ModuleTests {
         "CanopyIdentity", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows", "CanopyRules",
         "CanopySQLite", "CanopySession", "CanopyTree", "CanopyWire", "Crypto", "Foundation",
         "Logging", "NIOCore", "NIOEmbedded", "NIOWebSocket",
+        "Synchronization",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(
