@@ -397,7 +397,8 @@ let package = Package(
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
+      name: "CanopyEndToEndTests",
+      dependencies: ["canopy", "CanopyTree", "CanopyBackup", "CanopyTesting"],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyClientTests",

@@ -119,17 +119,31 @@ extension AdministratorToken {
   public static func load(from folder: String) throws -> AdministratorToken? {
     let path = path(in: folder)
     do {
-      guard var content = try PrivateFile.read(path, bytesMax: SessionToken.characters + 1) else {
+      guard let content = try PrivateFile.read(path, bytesMax: SessionToken.characters + 1) else {
         return nil
       }
-      if content.last == UInt8(ascii: "\n") { content.removeLast() }
-      guard let token = AdministratorToken(String(decoding: content, as: UTF8.self)) else {
+      guard let token = AdministratorToken(content: content) else {
         throw PrivateFileProblem.malformed
       }
       return token
     } catch let problem as PrivateFileProblem {
       throw AccountError.administratorTokenUnusable(path: path, problem: problem)
     }
+  }
+
+  /// Checks the contents of the file, as ``load(from:)`` does.
+  ///
+  /// - Throws: ``AccountError/administratorTokenUnusable(path:problem:)`` with `path` if they are malformed.
+  public static func check(_ content: [UInt8], of path: String) throws {
+    guard AdministratorToken(content: content) != nil else {
+      throw AccountError.administratorTokenUnusable(path: path, problem: .malformed)
+    }
+  }
+
+  /// Creates the token from the contents of its file; nil if they are malformed.
+  private init?(content: [UInt8]) {
+    let text = content.last == UInt8(ascii: "\n") ? content.dropLast() : content[...]
+    self.init(String(decoding: text, as: UTF8.self))
   }
 
   private static func path(in folder: String) -> String {

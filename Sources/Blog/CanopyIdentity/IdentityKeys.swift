@@ -155,20 +155,43 @@ public final class IdentityKeys: Sendable {
   }
 
   private static func read(_ bytes: [UInt8]) async throws -> [SigningKey] {
-    guard let list = JSONValue(bytes: bytes)?["keys"]?.elements, !list.isEmpty else {
-      throw PrivateFileProblem.malformed
-    }
     var keys: [SigningKey] = []
-    for value in list {
-      guard let identifier = value["kid"]?.string, let secret = value["d"]?.string,
-        let createdAt = value["createdAt"]?.integerNumber,
+    for stored in try storedKeys(bytes) {
+      guard
         let key = try? await SigningKey(
-          identifier: identifier, secret: secret, createdAt: createdAt,
-          retiredAt: value["retiredAt"]?.integerNumber)
+          identifier: stored.identifier, secret: stored.secret, createdAt: stored.createdAt,
+          retiredAt: stored.retiredAt)
       else { throw PrivateFileProblem.malformed }
       keys.append(key)
     }
     return keys
+  }
+
+  /// Checks the contents of the file, as ``loadOrCreate(in:environment:)`` does.
+  ///
+  /// - Throws: ``IdentityKeysError`` with `path` if they are malformed.
+  public static func check(_ content: [UInt8], of path: String) throws {
+    guard content.count <= fileBytesMax, (try? storedKeys(content)) != nil else {
+      throw IdentityKeysError(path: path, problem: .malformed)
+    }
+  }
+
+  /// The members of a key in the file.
+  private typealias StoredKey = (
+    identifier: String, secret: String, createdAt: Int64, retiredAt: Int64?
+  )
+
+  private static func storedKeys(_ bytes: [UInt8]) throws -> [StoredKey] {
+    guard let list = JSONValue(bytes: bytes)?["keys"]?.elements, !list.isEmpty else {
+      throw PrivateFileProblem.malformed
+    }
+    return try list.map { value in
+      guard let identifier = value["kid"]?.string, let secret = value["d"]?.string,
+        let createdAt = value["createdAt"]?.integerNumber,
+        (try? SigningKey.privateKey(secret)) != nil
+      else { throw PrivateFileProblem.malformed }
+      return (identifier, secret, createdAt, value["retiredAt"]?.integerNumber)
+    }
   }
 }
 
@@ -206,10 +229,7 @@ struct SigningKey: Sendable {
 
   /// Creates a key from its secret. Throws if that is not a private key.
   init(identifier: String, secret: String, createdAt: Int64, retiredAt: Int64?) async throws {
-    guard let bytes = Base64.decode(secret, as: .url), bytes.count == Self.secretBytes else {
-      throw PrivateFileProblem.malformed
-    }
-    let key = try P256.Signing.PrivateKey(rawRepresentation: bytes)
+    let key = try Self.privateKey(secret)
     let point = [UInt8](key.publicKey.rawRepresentation)
     x = Base64.encode(Array(point.prefix(32)), as: .url)
     y = Base64.encode(Array(point.suffix(32)), as: .url)
@@ -220,6 +240,14 @@ struct SigningKey: Sendable {
     self.secret = secret
     self.createdAt = createdAt
     self.retiredAt = retiredAt
+  }
+
+  /// Returns the private key of a secret. Throws if it is not one.
+  static func privateKey(_ secret: String) throws -> P256.Signing.PrivateKey {
+    guard let bytes = Base64.decode(secret, as: .url), bytes.count == secretBytes else {
+      throw PrivateFileProblem.malformed
+    }
+    return try P256.Signing.PrivateKey(rawRepresentation: bytes)
   }
 
   /// Creates a new key.

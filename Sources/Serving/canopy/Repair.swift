@@ -81,10 +81,10 @@ struct Repair: AsyncParsableCommand {
     configuration.createsFolder = false
     let store = try SQLiteStore(folder: folder, configuration: configuration)
     let result: Result<(Losses, RulesRecord?), any Error>
-    do { result = .success((try await store.acceptLosses(), try await store.rulesRecord())) } catch
-    {
-      result = .failure(error)
-    }
+    do {
+      let losses = try await store.acceptLosses(at: Composition.now())
+      result = .success((losses, try await store.rulesRecord()))
+    } catch { result = .failure(error) }
     try store.close()
     let (losses, record) = try result.get()
     if losses.notes.isEmpty { return (["all commits are kept"], record) }
@@ -124,21 +124,14 @@ struct Repair: AsyncParsableCommand {
   ) async throws -> [String] {
     let folder = folders.path(of: .default)
     var lines: [String] = []
-    for name in [AdministratorToken.fileName, IdentityKeys.fileName] {
+    for name in SmallFiles.secrets {
       let (path, new) = (folder + "/" + name, copy + "/" + name)
       guard FileManager.default.fileExists(atPath: path) else { continue }
-      do {
-        try FileManager.default.copyItem(atPath: path, toPath: new)
-        if name.utf8.elementsEqual(AdministratorToken.fileName.utf8) {
-          _ = try AdministratorToken.load(from: copy)
-        } else {
-          _ = try await IdentityKeys.loadOrCreate(in: copy, environment: Composition.environment)
-        }
-      } catch {
+      do { try FileManager.default.copyItem(atPath: path, toPath: new) } catch {
         try? FileManager.default.removeItem(atPath: new)
-        lines.append("lost: \(name), which cannot be read; the next start makes a new one")
+        lines.append(SmallFiles.lossOfSecret(name))
       }
     }
-    return lines
+    return lines + (await SmallFiles.removeDamagedSecrets(in: copy))
   }
 }

@@ -13,6 +13,7 @@ struct Restore: AsyncParsableCommand {
     abstract: "Make a new data folder of a backup, up to its last commit or an earlier one.",
     discussion: """
       The folder gets its name when it is complete and verified. Nothing else is changed. \
+      A damaged secret of the backup is left out, and the command says so; the next start makes a new one. \
       An earlier point can be reached if the backup has the commits after it, which a server keeps for a time \
       (--retained-commits, --retained-seconds, --retained-bytes): the command undoes them. With an older backup of the \
       same server, it makes the commits between the two backups again instead. The accounts, the sessions, the rules and \
@@ -52,10 +53,11 @@ struct Restore: AsyncParsableCommand {
         only == nil || $0 == only ? point : .last
       }
       let number = Int(ProcessInfo.processInfo.processIdentifier)
-      let outcomes = try await Interruption.removing(
+      let (outcomes, lost) = try await Interruption.removing(
         restoring.workFolders(beside: folder, number: number)
       ) {
-        try await restoring.run(to: folder, number: number) {
+        var lost: [String] = []
+        let outcomes = try await restoring.run(to: folder, number: number) {
           Output.progress("unpacked \(Output.megabytes($0)) of \(Output.megabytes($1))")
         } check: { unpacked, outcomes in
           Output.progress("", isDone: true)
@@ -65,6 +67,8 @@ struct Restore: AsyncParsableCommand {
           if outcomes.contains(where: { $0.namespace == .default && $0.isEarlier }) {
             try await removeLaterAccounts(in: unpacked)
           }
+          // The rest of the backup is whole, and the next start makes new secrets.
+          lost = await SmallFiles.removeDamagedSecrets(in: unpacked)
           let check = FolderCheck(NamespaceFolders(unpacked))
           let problems = try await check.run()
           if let problem = problems.first(where: { $0.kind == .damage }) {
@@ -75,7 +79,9 @@ struct Restore: AsyncParsableCommand {
             Output.note("a problem of the backup remains: \(problem.text)")
           }
         }
+        return (outcomes, lost)
       }
+      for line in lost { try Output.line(line) }
       for outcome in outcomes {
         try Output.line(
           "namespace \(outcome.namespace): restored up to commit \(outcome.sequence)")

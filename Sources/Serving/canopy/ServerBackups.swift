@@ -32,7 +32,9 @@ extension Scrubber {
       every: every,
       namespaces: {
         try ([.default] + folders.names()).map { ($0, folders.path(of: $0)) }
-      }, now: Composition.now, logger: settings.logger)
+      },
+      fileProblems: { SmallFiles.problems(in: $1, isDefault: $0 == .default) },
+      now: Composition.now, logger: settings.logger)
   }
 }
 
@@ -43,7 +45,8 @@ extension BackupMaker {
     return BackupMaker(
       folder: folder, isServed: isServed,
       namespaces: { try folders.names().map { ($0, try folders.existingPath(of: $0)) } },
-      program: "canopy \(Canopy.version)", now: Composition.now, pace: pace)
+      program: "canopy \(Canopy.version)", now: Composition.now, pace: pace,
+      fileProblem: SmallFiles.problem)
   }
 }
 

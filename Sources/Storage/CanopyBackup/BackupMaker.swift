@@ -51,6 +51,8 @@ public struct BackupMaker: Sendable {
   private let namespaces: @Sendable () throws -> [(name: NamespaceName, folder: String)]
   /// The program, for the description.
   private let program: String
+  /// Returns a sentence if the contents of a small file cannot be used.
+  private let fileProblem: @Sendable (_ path: String, _ contents: [UInt8]) -> String?
   /// The time in milliseconds since 1970.
   let now: @Sendable () -> Int64
   private let pace: BackupPace
@@ -66,10 +68,15 @@ public struct BackupMaker: Sendable {
   ///   - namespaces: returns the namespaces besides the default one, with their folders.
   ///   - program: the name and the version of the program.
   ///   - now: the time in milliseconds since 1970.
+  ///   - fileProblem: returns a sentence if the rules or a secret cannot be used, so that a server would not start with
+  ///     them. Then no backup is made, because it could not be restored.
   public init(
     folder: String, isServed: Bool,
     namespaces: @escaping @Sendable () throws -> [(name: NamespaceName, folder: String)],
-    program: String, now: @escaping @Sendable () -> Int64, pace: BackupPace
+    program: String, now: @escaping @Sendable () -> Int64, pace: BackupPace,
+    fileProblem: @escaping @Sendable (_ path: String, _ contents: [UInt8]) -> String? = { _, _ in
+      nil
+    }
   ) {
     self.folder = folder
     self.isServed = isServed
@@ -77,6 +84,7 @@ public struct BackupMaker: Sendable {
     self.program = program
     self.now = now
     self.pace = pace
+    self.fileProblem = fileProblem
   }
 
   /// Makes a backup.
@@ -139,7 +147,9 @@ public struct BackupMaker: Sendable {
     if let rules { try writer.add(rules, as: prefix + BackupLayout.rules) }
     if namespace == .default {
       for name in BackupLayout.secrets {
-        guard let secret = try Self.contents(folder + "/" + name) else { continue }
+        let path = folder + "/" + name
+        guard let secret = try Self.contents(path) else { continue }
+        try check(secret, of: path)
         try writer.add(secret, as: name)
       }
     }
@@ -162,6 +172,7 @@ public struct BackupMaker: Sendable {
       if let rules, !RulesFile(rules).isIntact {
         throw StoreError.damaged(RulesFile.damage(of: path))
       }
+      if let rules { try check(rules, of: path) }
       var rulesWithin: Result<[UInt8]?, any Error>?
       // The last step of a copy ignores errors of the closure, so the first one is kept.
       var failure: (any Error)?
@@ -191,6 +202,10 @@ public struct BackupMaker: Sendable {
       try FileManager.default.removeItem(atPath: copy)
     }
     throw BackupError.busy("the rules of \(namespace) change all the time; try again later")
+  }
+
+  private func check(_ contents: [UInt8], of path: String) throws(StoreError) {
+    if let problem = fileProblem(path, contents) { throw .damaged(problem) }
   }
 
   private func pacer() -> Pacer { Pacer(pace) }

@@ -4,8 +4,8 @@ internal import Foundation
 public import Logging
 internal import Synchronization
 
-/// The scrub of a running server: reads all rows of all namespaces at a slow pace again and again, and reports damage of
-/// the disk long before a client asks for the damaged value.
+/// The scrub of a running server: reads all rows, the rules and the secrets of all namespaces at a slow pace again and
+/// again, and reports damage of the disk long before a client asks for the damaged value.
 ///
 /// Safe to use from any thread.
 public final class Scrubber: Sendable {
@@ -36,6 +36,8 @@ public final class Scrubber: Sendable {
 
   private let every: Duration
   private let namespaces: @Sendable () throws -> [(name: NamespaceName, folder: String)]
+  /// Returns the problems of the rules and the secrets in the folder of a namespace.
+  private let fileProblems: @Sendable (_ name: NamespaceName, _ folder: String) -> [String]
   private let now: @Sendable () -> Int64
   private let logger: Logger
   private let state = Mutex(Counts())
@@ -49,14 +51,19 @@ public final class Scrubber: Sendable {
   ///   - every: the time from the beginning of a pass to that of the next one. A longer pass is followed by the next one
   ///     at once.
   ///   - namespaces: returns all namespaces with their folders.
+  ///   - fileProblems: returns a sentence for each small file of a namespace with which a server would not start.
   ///   - now: the time in milliseconds since 1970.
   public init(
     every: Duration,
     namespaces: @escaping @Sendable () throws -> [(name: NamespaceName, folder: String)],
+    fileProblems: @escaping @Sendable (_ name: NamespaceName, _ folder: String) -> [String] = {
+      _, _ in []
+    },
     now: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     self.every = every
     self.namespaces = namespaces
+    self.fileProblems = fileProblems
     self.now = now
     self.logger = logger
   }
@@ -94,6 +101,7 @@ public final class Scrubber: Sendable {
   private func scrub(
     _ name: NamespaceName, _ folder: String, _ clock: some Clock<Duration>
   ) async throws {
+    note(fileProblems(name, folder), in: name)
     var scrub: Scrub
     do throws(StoreError) { scrub = try Scrub(folder: folder) } catch {
       // A command may have removed the namespace.

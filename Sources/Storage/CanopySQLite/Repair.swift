@@ -20,15 +20,19 @@ extension SQLiteStore {
   /// Removes damaged rows and keeps the others. Call once after opening a folder whose configuration accepts losses.
   ///
   /// Logs a warning for each loss. If there is one, the journal is emptied and continues after all sequence numbers that
-  /// it had, so that no listener resumes from a lost commit. O(size).
+  /// it had, so that no listener resumes from a lost commit. If rows of accounts or sessions are missing or older than
+  /// the last change, all logins end, because an older row may be one that was revoked. O(size).
   ///
+  /// - Parameter now: the time in milliseconds since 1970, from which logins count if they end; nil for that of the
+  ///   configuration.
   /// - Returns: the losses.
   /// - Throws: `StoreError` if the rest of the file cannot be used either; then only a backup helps.
   @discardableResult
-  public func acceptLosses() async throws -> Losses {
+  public func acceptLosses(at now: Int64? = nil) async throws -> Losses {
     let found = foundTail?.tail
+    let now = now ?? configuration.currentTime ?? found?.time ?? 0
     do {
-      let notes = try await pool.write { try Repair(db: $0, tail: found).run() }
+      let notes = try await pool.write { try Repair(db: $0, tail: found, now: now).run() }
       for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
         tailFile.write(tail.withLock { $0 })
@@ -77,6 +81,8 @@ extension SQLiteStore {
 private struct Repair {
   let db: Database
   let tail: Tail?
+  /// The time in milliseconds since 1970.
+  let now: Int64
 
   /// Removes damaged rows, and corrects the sums and the chain. Returns a description of each loss.
   func run() throws -> [String] {
@@ -96,7 +102,9 @@ private struct Repair {
       meta[.checkpoint] = first.map { $0 - 1 } ?? max(0, meta[.checkpoint])
     }
     notes += try repairLeaves(&meta, isTrusted)
-    for table in SealedTable.allCases { notes += try repair(table) }
+    var stale: [SealedTable] = []
+    for table in SealedTable.allCases { notes += try repair(table, &stale) }
+    notes += try endLogins(after: stale, &meta)
     notes += try repairCommits(&meta, isTrusted)
     guard !notes.isEmpty else { return [] }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
@@ -162,34 +170,67 @@ private struct Repair {
     return ["rows of the checkpoint: \(sums.count) of \(expected.count) are there"]
   }
 
-  private func repair(_ table: SealedTable) throws -> [String] {
+  /// Removes the altered rows of a table.
+  ///
+  /// - Parameter stale: gets the table if other rows are missing or older than the last change.
+  private func repair(_ table: SealedTable, _ stale: inout [SealedTable]) throws -> [String] {
     let problems = try table.problems(db)
     guard !problems.isEmpty else { return [] }
-    if table == .disconnectExceptions { return try removeDisconnectWrites() }
+    if table == .disconnectExceptions {
+      return try removeDisconnectWrites("exceptions of them are altered or missing")
+    }
     try db.execute(
       sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
     let count = db.changesCount
+    let isStale = try !table.hasSumOfRows(db)
     if table == .rulesRecord, try Int.fetchOne(db, sql: "SELECT 1 FROM rules_record") == nil {
       // It is not known whether there was a file of rules. If it is missing, nothing must be open.
       try SQLiteStore.setRulesRecord(RulesRecord(.file, sequence: 0), db)
     }
     try db.execute(sql: "REINDEX \(table.rawValue)")
     try table.writeSum(db)
+    var notes: [String] = []
+    if count > 0 { notes.append("\(count) altered rows of the table \(table.rawValue)") }
+    if isStale {
+      stale.append(table)
+      let doubt =
+        switch table {
+        case .accounts: "; passwords may be older ones, and disabled accounts may be enabled"
+        case .accountDetails: "; claims and names may be older ones"
+        default: ""
+        }
+      notes.append("rows of the table \(table.rawValue) that are missing or older" + doubt)
+    }
+    if notes.isEmpty {
+      notes.append("entries of the indexes of the table \(table.rawValue), which are written again")
+    }
+    guard isStale, table == .disconnectWrites else { return notes }
+    return try notes + removeDisconnectWrites("it is not known which of them were cancelled")
+  }
+
+  /// Ends all logins if rows of accounts, sessions or codes are missing or older than the last change: an older row may be
+  /// that of a session that was revoked.
+  private func endLogins(after stale: [SealedTable], _ meta: inout Meta) throws -> [String] {
+    let isDeletionLost = stale.contains(.accounts) || stale.contains(.deletedAccounts)
+    // A new account with the uid of a lost one must not accept its tokens.
+    if isDeletionLost { meta.noteDeletedLogin(now / 1_000) }
+    let tables: [SealedTable] = [
+      .accounts, .tokens, .accountDetails, .customSessions, .accountCodes,
+    ]
+    guard stale.contains(where: tables.contains) else { return [] }
+    try SQLiteStore.endAllLogins(db, at: now)
     return [
-      count > 0
-        ? "\(count) altered rows of the table \(table.rawValue)"
-        : "rows of the table \(table.rawValue) that are missing"
+      "all sessions, identity tokens and codes of e-mails, because it is not known which of them had ended"
     ]
   }
 
-  /// Removes all on-disconnect writes, because it is not known which exceptions are missing: a write that its client has
-  /// cancelled must not be made.
-  private func removeDisconnectWrites() throws -> [String] {
+  /// Removes all on-disconnect writes, because a write that its client has cancelled must not be made.
+  private func removeDisconnectWrites(_ reason: String) throws -> [String] {
     for table in [SealedTable.disconnectWrites, .disconnectExceptions, .disconnectGroups] {
       try db.execute(sql: "DELETE FROM \(table.rawValue)")
       try table.writeSum(db)
     }
-    return ["all on-disconnect writes, because exceptions of them are altered or missing"]
+    return ["all on-disconnect writes, because \(reason)"]
   }
 
   /// Keeps the commits after the checkpoint up to the first that is missing or altered, with a chain of their own.

@@ -170,6 +170,22 @@ extension SQLiteStore: AccountStore {
     try await purge("deleted_accounts", key: "uid", time: "deleted_at", until: time, limit: limit)
   }
 
+  /// Ends all logins of all accounts: deletes the sessions and the codes, and raises the time from which logins count.
+  /// O(accounts).
+  ///
+  /// - Parameter now: milliseconds since 1970.
+  static func endAllLogins(_ db: Database, at now: Int64) throws {
+    let emptied: [SealedTable] = [.tokens, .customSessions, .accountCodes]
+    for table in emptied { try db.execute(sql: "DELETE FROM \(table.rawValue)") }
+    let uids = try String.fetchCursor(db, sql: "SELECT uid FROM accounts")
+    while let uid = try uids.next() {
+      guard var account = try Account.fetchOne(db, uid: uid) else { continue }
+      account.endLogins(at: now)
+      try account.details.write(db, of: uid)
+    }
+    for table in emptied + [.accountDetails] { try table.writeSum(db) }
+  }
+
   /// The maximum number of old tokens that one new token removes, so that no transaction is long.
   private static let endedTokensMax = 1_000
 

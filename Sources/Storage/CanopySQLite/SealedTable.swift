@@ -139,7 +139,7 @@ enum SealedTable: String, CaseIterable {
       sum = SealedTable.add(checksum, to: sum)
     }
     guard altered == 0 else { return [StoreError.altered("\(altered) × \(title)").sentence] }
-    guard let name = sumName, try sum != Meta.readUnchecked(db).number(name) else { return [] }
+    guard try !hasSum(sum, db) else { return [] }
     return [StoreError.missingRows(of: "the table of \(title)s").sentence]
   }
 }
@@ -172,13 +172,25 @@ extension SealedTable {
     try writeSum(db)
   }
 
-  /// Computes the sum from all rows. O(rows).
+  /// Computes the sum from all rows, and stores it. O(rows).
   func writeSum(_ db: Database) throws {
     guard let name = sumName else { return }
+    try db.execute(
+      sql: "INSERT OR REPLACE INTO meta VALUES (?, ?)", arguments: [name, try sum(db)])
+  }
+
+  /// Whether the stored sum is that of the rows; true for a table without a sum. O(rows).
+  func hasSumOfRows(_ db: Database) throws -> Bool { try hasSum(sum(db), db) }
+
+  private func hasSum(_ sum: Int64, _ db: Database) throws -> Bool {
+    try sumName.map { try Meta.readUnchecked(db).number($0) == sum } ?? true
+  }
+
+  private func sum(_ db: Database) throws -> Int64 {
     var sum: Int64 = 0
     let checksums = try Optional<Int64>.fetchCursor(db, sql: "SELECT checksum FROM \(rawValue)")
     while let checksum = try checksums.next() { sum = SealedTable.add(checksum ?? 0, to: sum) }
-    try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES (?, ?)", arguments: [name, sum])
+    return sum
   }
 
   private static func add(_ checksum: Int64, to sum: Int64) -> Int64 {

@@ -101,12 +101,21 @@ package final class TailFile: Sendable {
   /// Whether the file exists. If `read` has returned nil, it is damaged.
   var exists: Bool { access(path, F_OK) == 0 }
 
-  /// Opens the file for writing, and creates it if it is missing.
+  /// Opens the file for writing, and creates it if it is missing. Cuts a longer file, which would stay damaged after each
+  /// write. Call after `read`.
   ///
   /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.
   package func open() throws(StoreError) {
     let opened = FileCalls.openFile(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW)
     guard opened >= 0 else { throw .unopenable(path, errno) }
+    var status = stat()
+    guard fstat(opened, &status) == 0,
+      status.st_size <= TailFile.bytes || ftruncate(opened, off_t(TailFile.bytes)) == 0
+    else {
+      let code = errno
+      Foundation.close(opened)
+      throw .unopenable(path, code)
+    }
     let before = descriptor.withLock { descriptor in
       defer { descriptor = opened }
       return descriptor

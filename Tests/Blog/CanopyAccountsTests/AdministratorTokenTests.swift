@@ -85,6 +85,12 @@ import Testing
       for content in malformed {
         try write(content, in: folder)
         #expect(problem(in: folder) == .malformed)
+        #expect(throws: AccountError.self) {
+          try AdministratorToken.check(Array(content.utf8), of: "admin-token")
+        }
+      }
+      for content in [text, text + "\n"] {
+        try AdministratorToken.check(Array(content.utf8), of: "admin-token")
       }
       try write(text, in: folder)
       #expect(try make(in: folder).text == text)

@@ -243,6 +243,14 @@ struct IdentityKeysTests {
       } catch { return nil }
     }
     #expect(await problem() == nil)
+    let whole = Array(try Data(contentsOf: URL(fileURLWithPath: path)))
+    let bytesMax = 64 * 1024
+    try IdentityKeys.check(whole, of: path)
+    let longest = whole + Array(repeating: UInt8(ascii: "\n"), count: bytesMax - whole.count)
+    try IdentityKeys.check(longest, of: path)
+    #expect(throws: IdentityKeysError(path: path, problem: .malformed)) {
+      try IdentityKeys.check(longest + [UInt8(ascii: "\n")], of: path)
+    }
     try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: path)
     #expect(await problem() == .exposed(mode: 0o640))
     for text in [
@@ -253,6 +261,9 @@ struct IdentityKeysTests {
       try Data(text.utf8).write(to: URL(fileURLWithPath: path))
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       #expect(await problem() == .malformed, "\(text)")
+      #expect(throws: IdentityKeysError(path: path, problem: .malformed), "\(text)") {
+        try IdentityKeys.check(Array(text.utf8), of: path)
+      }
     }
   }
 

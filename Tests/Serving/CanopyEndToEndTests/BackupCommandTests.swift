@@ -1,3 +1,4 @@
+import CanopyBackup
 import CanopyTesting
 import CanopyTree
 import Foundation
@@ -138,6 +139,73 @@ import Testing
     try await run("verify", file, mentions: "/users")
     try await run("restore", file, "--data", new)
     #expect(try await export(new) == export(data))
+  }
+
+  @Test(arguments: ["identity-keys", "admin-token", "rules.json"])
+  func `a backup with a damaged secret or damaged rules fails, and the scrub reports it`(
+    name: String
+  ) async throws {
+    let server = try await ServerProcess(data: data, ["--scrub-every", "1"])
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    try await client.value(#"RULES "{\"rules\":{}}""#)
+    let path = URL(filePath: data + "/" + name)
+    let whole = try Data(contentsOf: path)
+    // A file of rules that a person wrote has no checksum.
+    var damaged = name == "rules.json" ? Data("{}".utf8) : whole
+    damaged[damaged.count / 2] = 1
+    try damaged.write(to: path)
+    let reply = try await client.request("BACKUP")
+    #expect(reply.hasPrefix("-UNAVAILABLE") && reply.contains(data + "/" + name), "\(reply)")
+    let failed = try await client.value("BACKUPS")
+    #expect(failed["failures"]?.integer == 1 && failed["backups"]?.elements?.isEmpty == true)
+    try await eventually {
+      server.log.split(separator: "\n").contains {
+        $0.contains("the scrub has found damage") && $0.contains(name)
+      }
+    }
+    try whole.write(to: path)
+    #expect(try await client.value("BACKUP")["seq"]?.integer == 0)
+    #expect(try await client.value("BACKUPS")["failures"]?.integer == 1)
+    #expect(try await server.terminate() == 0)
+    try damaged.write(to: path)
+    try await expectRefusal("backup", "--data", data, file, mentions: data + "/" + name)
+    #expect(try folder.files() == ["data"])
+  }
+
+  @Test(arguments: ["identity-keys", "admin-token"])
+  func `a backup with a damaged secret is restored without it, and verify reports it`(
+    name: String
+  ) async throws {
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    try await client.value("SET /a 1")
+    #expect(try await server.terminate() == 0)
+    try Data("damaged".utf8).write(to: URL(filePath: data + "/" + name))
+    // An earlier version made such backups.
+    let maker = BackupMaker(
+      folder: data, isServed: false, namespaces: { [] }, program: "canopy test",
+      now: { 1_800_000_000_000 }, pace: .unlimited)
+    _ = try maker.make(in: folder.file(".work")) { _ in file }
+
+    let verified = try await Command.run(["verify", file])
+    #expect(verified.status == 1 && verified.text.contains(name), "\(verified.text)")
+    try await run(
+      "restore", file, "--data", new,
+      mentions: "lost: \(name), which cannot be read; the next start makes a new one",
+      "namespace default: restored up to commit 1")
+    let secrets: Set = ["identity-keys", "admin-token"]
+    let files = Set(try FileManager.default.contentsOfDirectory(atPath: new))
+    #expect(files.intersection(secrets) == secrets.subtracting([name]))
+    try await run("verify", "--data", new, mentions: "ok: ")
+    let next = try await ServerProcess(data: new)
+    #expect(next.log.contains("a file of secrets is missing and written again"), "\(next.log)")
+    let admin = try await next.connect()
+    try await admin.value(try ServerProcess.authentication(data: new))
+    #expect(try await admin.request("GET /a") == "+1")
+    #expect(try await next.terminate() == 0)
+    try await run("verify", "--data", new, mentions: "ok: ")
   }
 
   @Test func `BACKUP and BACKUPS describe the backups in the data folder`() async throws {

@@ -79,6 +79,19 @@ import Testing
     #expect(try await export("/n") == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
   }
 
+  @Test func `a repair writes a canopy.tail of the right size in place of one that is too long`()
+    async throws
+  {
+    try await fill()
+    let tail = URL(filePath: data + "/canopy.tail")
+    try (Data(contentsOf: tail) + [0]).write(to: tail)
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 0 && !ending.text.contains("a problem remains"), "\(ending.text)")
+    let verified = try await Command.run(["verify", "--data", new])
+    #expect(verified.status == 0, "\(verified.text)")
+    #expect(try Data(contentsOf: URL(filePath: new + "/canopy.tail")).count == 72)
+  }
+
   @Test func `rules and secrets that cannot be read open nothing`() async throws {
     try await fill()
     try Data("{".utf8).write(to: URL(filePath: data + "/rules.json"))

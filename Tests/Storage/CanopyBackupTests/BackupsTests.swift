@@ -83,6 +83,29 @@ import Testing
     }
   }
 
+  @Test(arguments: ["rules.json", "identity-keys", "admin-token", "namespaces/shop/rules.json"])
+  func `a backup with rules or a secret that cannot be used fails, and is counted`(name: String)
+    async throws
+  {
+    try await withServer { _ in
+      let path = server.folder.file(name)
+      let isDamaged = Shared(true)
+      let maker = try server.maker(isServed: true) {
+        $0 == path && $1 == Array(FileManager.default.contents(atPath: path) ?? Data())
+          && isDamaged.value ? "\($0) is damaged" : nil
+      }
+      let backups = Backups(maker, Backups.Settings(), now: { .zero }, logger: log.logger)
+      await #expect(throws: StoreError.damaged("\(path) is damaged")) {
+        try await backups.make(.scheduled)
+      }
+      #expect(backups.counts.failed == 1 && backups.counts.lastFailure == "\(path) is damaged")
+      #expect(try FileManager.default.contentsOfDirectory(atPath: backups.folder).isEmpty)
+      isDamaged.change { $0 = false }
+      _ = try await backups.make(.scheduled)
+      #expect(backups.counts.failed == 1 && backups.counts.made == 1)
+    }
+  }
+
   @Test func `a backup with a namespace that the new one lacks stays, unless that was removed`()
     async throws
   {

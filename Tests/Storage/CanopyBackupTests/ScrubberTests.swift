@@ -18,13 +18,17 @@ import Testing
     server = try Server()
   }
 
-  private func scrubber(every: Duration = .seconds(1_000)) throws -> Scrubber {
+  private func scrubber(
+    every: Duration = .seconds(1_000),
+    fileProblems: @escaping @Sendable (NamespaceName, String) -> [String] = { _, _ in [] }
+  ) throws -> Scrubber {
     let shop = try NamespaceName("shop")
     return Scrubber(
       every: every,
       namespaces: { [folder = server.folder.path, shopFolder = server.shopFolder] in
         [(.default, folder), (shop, shopFolder)]
-      }, now: { [clock = server.clock] in clock.now }, logger: log.logger)
+      }, fileProblems: fileProblems, now: { [clock = server.clock] in clock.now },
+      logger: log.logger)
   }
 
   @Test func `a pass reads the rows of all namespaces and rests after each step`() async throws {
@@ -51,6 +55,17 @@ import Testing
     try FileManager.default.removeItem(atPath: server.shopFolder)
     try await scrubber.pass(clock: EagerClock())
     #expect(scrubber.counts.lastProblems == 0)
+  }
+
+  @Test func `the rules and the secrets of each namespace are checked in each pass`() async throws {
+    let scrubber = try scrubber { ["\($0): \($1)/rules.json is damaged"] }
+    for pass in 1...2 {
+      try await scrubber.pass(clock: EagerClock())
+      #expect(scrubber.counts.lastProblems == 2 && scrubber.counts.passes == pass)
+    }
+    for text in ["default: \(server.folder.path)", "shop: \(server.shopFolder)"] {
+      #expect(log.lines.contains { $0.contains("\(text)/rules.json is damaged") }, "\(log.lines)")
+    }
   }
 
   @Test func `damage is logged with its namespace, and counted`() async throws {

@@ -37,12 +37,15 @@ struct Server {
     try Data(text.utf8).write(to: URL(filePath: folder.file(name)))
   }
 
-  func maker(isServed: Bool, pace: BackupPace = .unlimited) throws -> BackupMaker {
+  func maker(
+    isServed: Bool, pace: BackupPace = .unlimited,
+    fileProblem: @escaping @Sendable (String, [UInt8]) -> String? = { _, _ in nil }
+  ) throws -> BackupMaker {
     let shop = try NamespaceName("shop")
     return BackupMaker(
       folder: folder.path, isServed: isServed,
       namespaces: { [shopFolder] in [(shop, shopFolder)] }, program: "canopy test",
-      now: { [clock] in clock.now }, pace: pace)
+      now: { [clock] in clock.now }, pace: pace, fileProblem: fileProblem)
   }
 
   /// Makes a backup, and returns its path.

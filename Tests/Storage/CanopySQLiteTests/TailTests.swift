@@ -212,6 +212,32 @@ import Testing
     tail.close()
   }
 
+  @Test(arguments: [0, 1, 4_096], [false, true])
+  func `a canopy.tail that is too long is damaged until the next start, and proves a later loss`(
+    extra: Int, acceptsLoss: Bool
+  ) async throws {
+    let crashed = try await crash()
+    let file = URL(filePath: crashed.path + "/canopy.tail")
+    try (Data(contentsOf: file) + Data(count: extra)).write(to: file)
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = acceptsLoss
+    let again = try await crashed.withStore(configuration) { store in
+      #expect(store.isTailDamaged == (extra > 0))
+      if acceptsLoss { try await store.acceptLosses() }
+      #expect(try await store.load().sequence == 12)
+      try store.append([commit(13, "n/13", 13)], after: 12)
+      return try crashed.crashed()
+    }
+    #expect(try Data(contentsOf: file).count == 72)
+    let reading = try SQLiteStore.reading(again.path)
+    #expect(!reading.isTailDamaged)
+    try reading.close()
+    let bytes = try Data(contentsOf: URL(filePath: again.database + "-wal")).count
+    try truncate(again, to: bytes - 1)
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: again.path) }
+    expectAdvice(error, mentions: "1 commits that were stored are missing, from number 13 to 13")
+  }
+
   @Test func `after a power failure, a relaxed log may be shorter than canopy.tail says`()
     async throws
   {
