@@ -126,7 +126,7 @@ extension Engine {
     assertOnThread()
     let cases = authorizations.cases(of: nil)
     authorizations.wait(cases, since: snapshot.sequence)
-    reauthorize(.cases(cases[...]), {})
+    reauthorize(.cases(cases[...], mayTakeLong: false), {})
   }
 
   private func reauthorize(
@@ -149,9 +149,9 @@ extension Engine {
   private func reauthorizeForATurn() {
     assertOnThread()
     let start = watch.now
-    var verdicts = SharedVerdicts(snapshot, now())
+    var turn = AuthorizingTurn(snapshot, now())
     while var first = reauthorizations.takeFirst() {
-      let isDone = first.step(authorizations, &verdicts) { end($0) }
+      let isDone = first.step(authorizations, &turn) { end($0) }
       if isDone {
         // The listeners learn that they are denied before anyone learns that all are authorized.
         endNotifying()
@@ -161,6 +161,7 @@ extension Engine {
       }
       if watch.now - start >= Engine.authorizingMax { break }
     }
+    authorizeBeside(turn.longCases)
     if reauthorizations.endTurn() { goOnReauthorizing() }
   }
 
@@ -170,21 +171,36 @@ extension Engine {
   /// Authorizes the listeners whose verdicts depend on a change, and ends those that may no longer listen: before the
   /// change is published, or in later turns.
   ///
-  /// - Parameter room: the number of verdicts that may be repeated before; it is reduced by those that are.
-  private func authorize(after change: Change, room: inout Int) {
+  /// - Parameter left: the number of verdicts that may be repeated before, and of their steps; they are reduced by those
+  ///   that are.
+  private func authorize(after change: Change, _ left: inout (verdicts: Int, steps: Int)) {
     assertOnThread()
     let (commit, root) = (change.commit, change.after)
     let cases = authorizations.takeCases(
-      concernedBy: commit.assignments, of: commit.sequence, at: commit.time, room: &room)
+      concernedBy: commit.assignments, of: commit.sequence, at: commit.time, room: &left.verdicts)
+    var later = cases.later
+    var verdicts = SharedVerdicts()
     for id in cases.now {
+      guard let authorization = authorizations.authorization(of: id) else { continue }
+      let brief = verdicts.verdict(of: authorization, root, commit.time, stepsLeft: &left.steps)
+      if brief == nil, authorizations.postpone(id, until: commit.sequence) {
+        later.append(id)
+        continue
+      }
+      let verdict = brief ?? verdicts.verdict(of: authorization, root, commit.time)
       end(
-        authorizations.authorize(id, root, commit.time, after: commit.sequence, isLast: false))
+        authorizations.setVerdict(
+          verdict, of: id, at: commit.time, after: commit.sequence, isLast: false))
     }
-    if !cases.later.isEmpty { reauthorize(.cases(cases.later[...]), {}) }
+    if !later.isEmpty { reauthorize(.cases(later[...], mayTakeLong: false), {}) }
   }
 
   /// The most verdicts that are repeated for a batch before it is published.
   static let authorizedAtOnceMax = 16
+
+  /// The most steps of these verdicts together: about two tenths of a millisecond. A verdict that takes more than are left
+  /// waits.
+  static let authorizingStepsAtOnceMax = 16 * 1024
 
   /// Whether the events of a commit may have to be checked before a group that checks authorizations delivers them. Safe
   /// to call from any thread.
@@ -204,7 +220,7 @@ extension Engine {
   ///
   /// Their event loops drop the events of a listener from now on. So most listeners of groups are removed in later
   /// turns: a commit may deny many at once.
-  private func end(_ denied: ListenAuthorizations.Denied) {
+  func end(_ denied: ListenAuthorizations.Denied) {
     let left = listeners.remove(denied.ids, ofGroupsAtMost: Engine.removedAtOnceMax)
     for notify in denied.notices { notify() }
     if !left.isEmpty { reauthorize(.removals(left[...], from: listeners), {}) }
@@ -233,11 +249,13 @@ extension Engine {
   func notify(_ changes: [Change]) {
     var budget = configuration.notifyingCostMax
     var viewsLeft = Engine.notifiedViewsMax
-    var room = Engine.authorizedAtOnceMax
+    var verdictsLeft = (
+      verdicts: Engine.authorizedAtOnceMax, steps: Engine.authorizingStepsAtOnceMax
+    )
     for change in isPlanted(.eventDropped) ? Array(changes.prefix(1)) : changes {
       let assignments = change.commit.assignments
       // A commit may take the right to read from listeners that it concerns.
-      if !authorizations.isIdle { authorize(after: change, room: &room) }
+      if !authorizations.isIdle { authorize(after: change, &verdictsLeft) }
       if change.views.isEmpty { continue }
       let values = change.commit.estimatedValues(upTo: Engine.batchBytesMax)
       let bytes = values.json

@@ -86,6 +86,7 @@ public final class Engine: Sendable {
   let listeners = Listeners()
   let authorizations = ListenAuthorizations()
   let reauthorizations = ReauthorizationQueue()
+  let longAuthorizations = LongAuthorizations()
   let thread: ThreadExecutor
   let watch: WriterWatch
   let resumptions = TurnQueue(width: Limits.resumptionsMax)

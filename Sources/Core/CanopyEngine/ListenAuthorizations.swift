@@ -10,12 +10,17 @@ public struct ListenVerdict: Sendable {
   /// Whether it depends on the time as well. Then a commit repeats the authorization if the last one is a second
   /// old.
   public var dependsOnTime: Bool
+  /// Whether it depends on the query. If not, it holds for all queries of the caller at the path.
+  public var dependsOnQuery: Bool
 
   /// Creates a verdict.
-  public init(isAllowed: Bool, paths: [Path] = [], dependsOnTime: Bool = false) {
+  public init(
+    isAllowed: Bool, paths: [Path] = [], dependsOnTime: Bool = false, dependsOnQuery: Bool = true
+  ) {
     self.isAllowed = isAllowed
     self.paths = paths
     self.dependsOnTime = dependsOnTime
+    self.dependsOnQuery = dependsOnQuery
   }
 }
 
@@ -28,7 +33,8 @@ public struct ListenAuthorization: Sendable {
   public struct Subject: Hashable, Sendable {
     let caller: ObjectIdentifier?
     let path: Path
-    let query: Query
+    /// The query; nil for all of them.
+    private(set) var query: Query?
 
     /// Creates a subject.
     ///
@@ -40,6 +46,13 @@ public struct ListenAuthorization: Sendable {
       path = listening.path
       query = listening.query
     }
+
+    /// The subject of a verdict that does not depend on the query.
+    var ofAllQueries: Subject {
+      var subject = self
+      subject.query = nil
+      return subject
+    }
   }
 
   /// The group that is authorized again together: see `Engine.reauthorize`.
@@ -49,14 +62,22 @@ public struct ListenAuthorization: Sendable {
   /// Returns the verdict for a root and a time in milliseconds since 1970. The engine's thread calls it, so it
   /// must be brief.
   public var authorize: @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+  /// Returns the same verdict if it takes at most `stepsLeft` steps, and reduces them by those that it takes. Returns nil
+  /// if it takes more. If the closure is nil, every verdict takes few steps.
+  public var authorizeBriefly: Briefly?
+
+  /// Returns a verdict if it takes few steps.
+  public typealias Briefly =
+    @Sendable (_ root: Node, _ time: Int64, _ stepsLeft: inout Int) -> ListenVerdict?
 
   /// Creates an authorization.
   public init(
-    group: ObjectIdentifier? = nil, subject: Subject? = nil,
+    group: ObjectIdentifier? = nil, subject: Subject? = nil, briefly: Briefly? = nil,
     authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
   ) {
     self.group = group
     self.subject = subject
+    authorizeBriefly = briefly
     self.authorize = authorize
   }
 }
@@ -72,7 +93,7 @@ public struct ListenAuthorization: Sendable {
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
 /// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
 /// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
-/// about all listeners.
+/// about all listeners. For the same reason a verdict waits that takes many steps.
 ///
 /// Only the engine's thread uses it, except for `remove` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
@@ -138,6 +159,8 @@ final class ListenAuthorizations: Sendable {
     var waitingCases = 0
     /// The last commit whose events are to be checked when no case waits.
     var lastUnchecked: Int64 = 0
+    /// The number of changes of something besides the tree.
+    var otherChanges = 0
   }
 
   private let state = Mutex(State())
@@ -231,7 +254,7 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases of a group; nil for all. Call `authorize` for each of them.
+  /// Returns the cases of a group; nil for all. Call `setVerdict` for each of them.
   func cases(of group: ObjectIdentifier?) -> [CaseID] {
     state.withLock { state in
       guard let group else { return state.cases.keys.sorted() }
@@ -239,18 +262,19 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Lets cases wait to be authorized again, after a change of something besides the tree. Call `authorize` for each of
-  /// them.
+  /// Lets cases wait to be authorized again, after a change of something besides the tree. Call `setVerdict` for each
+  /// of them.
   ///
   /// - Parameter sequence: the last commit before the change.
   func wait(_ ids: [CaseID], since sequence: Int64) {
     change { state in
+      state.otherChanges += 1
       for id in ids { state.wait(id, since: sequence) }
     }
   }
 
-  /// Returns the cases that a commit authorizes again. Call `authorize` for those to be repeated now, before the commit is
-  /// published, and later for the others, which wait until then.
+  /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now, before the
+  /// commit is published, and `setVerdict` later for the others, which wait until then.
   ///
   /// - Parameters:
   ///   - sequence: the number of the commit.
@@ -286,20 +310,42 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Authorizes the listeners of a case again, once for all of them. If they are denied, they are forgotten.
+  /// Lets a case wait that was to be authorized again before a commit is published, because that takes many steps.
+  ///
+  /// - Returns: false if the case may not wait, because the group of a listener checks nothing.
+  func postpone(_ id: CaseID, until sequence: Int64) -> Bool {
+    change { state in
+      guard let found = state.cases[id], found.uncheckingListeners == 0 else { return false }
+      state.wait(id, since: sequence - 1)
+      return true
+    }
+  }
+
+  /// Returns the authorization of a case; nil if it has no listeners any more.
+  func authorization(of id: CaseID) -> ListenAuthorization? {
+    state.withLock { $0.cases[id]?.authorization }
+  }
+
+  /// Returns the authorization of a case that waits, and the number of changes of something besides the tree until now:
+  /// a verdict from before such a change may not hold after it. Nil if the case does not wait.
+  func waiting(_ id: CaseID) -> (authorization: ListenAuthorization, otherChanges: Int)? {
+    state.withLock { state in
+      guard let found = state.cases[id], found.waitsSince != nil else { return nil }
+      return (found.authorization, state.otherChanges)
+    }
+  }
+
+  /// Gives a case its next verdict, which holds for all of its listeners. If they are denied, they are forgotten.
   ///
   /// - Parameters:
-  ///   - sequence: the commit after which the root is.
+  ///   - time: the time of the verdict.
+  ///   - sequence: the commit of the verdict.
   ///   - isLast: whether that commit is published, and no later one. Then the case waits no longer.
   /// - Returns: the listeners that may not go on, in the order in which they began.
-  func authorize(
-    _ id: CaseID, _ root: Node, _ time: Int64, after sequence: Int64, isLast: Bool
+  func setVerdict(
+    _ verdict: ListenVerdict, of id: CaseID, at time: Int64, after sequence: Int64, isLast: Bool
   ) -> Denied {
-    guard let authorization = state.withLock({ $0.cases[id]?.authorization }) else {
-      return Denied()
-    }
-    let verdict = authorization.authorize(root, time)
-    return change { state in
+    change { state in
       guard let found = state.cases[id] else { return Denied() }
       guard verdict.isAllowed else {
         state.lastUnchecked = max(state.lastUnchecked, sequence)
@@ -353,8 +399,11 @@ public struct ListenCheck: Sendable {
   public fileprivate(set) var listeners: [Int]
 
   /// Whether the listeners may get the events of a commit.
-  public func allows(_ change: CommittedChange) -> Bool {
-    authorization?.authorize(change.after, change.time).isAllowed ?? false
+  public func allows(_ change: CommittedChange) -> Bool { verdict(after: change).isAllowed }
+
+  /// Returns the verdict about the events of a commit, however many steps it takes.
+  public func verdict(after change: CommittedChange) -> ListenVerdict {
+    authorization?.authorize(change.after, change.time) ?? ListenVerdict(isAllowed: false)
   }
 }
 

@@ -60,8 +60,9 @@ struct Reauthorization: Sendable {
     case changes(ArraySlice<(id: ListenerID, authorization: ListenAuthorization?)>)
     /// Repeats the authorizations of a group, or all, after a change.
     case group(ObjectIdentifier?, after: @Sendable () -> Void)
-    /// Repeats the authorizations of cases.
-    case cases(ArraySlice<ListenAuthorizations.CaseID>)
+    /// Repeats the authorizations of cases. If `mayTakeLong`, verdicts that take many steps are asked for in the turn as
+    /// well, and not beside the engine's thread later.
+    case cases(ArraySlice<ListenAuthorizations.CaseID>, mayTakeLong: Bool)
     /// Removes listeners that were denied, and that get no further notifications.
     case removals(ArraySlice<Int>, from: Listeners)
   }
@@ -76,35 +77,39 @@ struct Reauthorization: Sendable {
   /// - Parameter end: ends the listeners that may no longer listen.
   /// - Returns: whether that was the last step.
   mutating func step(
-    _ authorizations: ListenAuthorizations, _ verdicts: inout SharedVerdicts,
+    _ authorizations: ListenAuthorizations, _ turn: inout AuthorizingTurn,
     _ end: (ListenAuthorizations.Denied) -> Void
   ) -> Bool {
     switch work {
     case .changes(var left):
       guard let (id, authorization) = left.popFirst() else { return true }
-      let verdict = verdicts.verdict(of: authorization)
+      let verdict =
+        authorization.map { turn.verdicts.verdict(of: $0, turn.root, turn.time) }
+        ?? ListenVerdict(isAllowed: true)
       if verdict.isAllowed {
         authorizations.set(
-          authorization, of: id.number, verdict, at: verdicts.time, after: verdicts.sequence)
+          authorization, of: id.number, verdict, at: turn.time, after: turn.sequence)
       } else {
-        end(authorizations.deny(id.number, after: verdicts.sequence))
+        end(authorizations.deny(id.number, after: turn.sequence))
       }
       work = .changes(left)
       return left.isEmpty
     case .group(let group, let change):
       change()
       // The verdicts of this turn may not hold after the change.
-      verdicts.removeAll()
+      turn.verdicts.removeAll()
       let cases = authorizations.cases(of: group)
-      authorizations.wait(cases, since: verdicts.sequence)
-      work = .cases(cases[...])
+      authorizations.wait(cases, since: turn.sequence)
+      work = .cases(cases[...], mayTakeLong: true)
       return cases.isEmpty
-    case .cases(var left):
+    case .cases(var left, let mayTakeLong):
       guard let id = left.popFirst() else { return true }
-      end(
-        authorizations.authorize(
-          id, verdicts.root, verdicts.time, after: verdicts.sequence, isLast: true))
-      work = .cases(left)
+      if let verdict = turn.verdict(of: id, authorizations, mayTakeLong: mayTakeLong) {
+        end(
+          authorizations.setVerdict(
+            verdict, of: id, at: turn.time, after: turn.sequence, isLast: true))
+      }
+      work = .cases(left, mayTakeLong: mayTakeLong)
       return left.isEmpty
     case .removals(let left, let listeners):
       for id in left.prefix(Reauthorization.removalsPerStep) { listeners.remove(id) }
@@ -120,15 +125,15 @@ struct Reauthorization: Sendable {
   }
 }
 
-/// The verdicts of one turn, each asked for once.
-struct SharedVerdicts {
+/// A turn of authorizing listeners, at one version of the tree.
+struct AuthorizingTurn {
   let root: Node
   /// The last commit, after which the root is.
   let sequence: Int64
   let time: Int64
-  /// The authorization is kept, so that no other caller gets the identity of one that is gone.
-  private var verdicts:
-    [ListenAuthorization.Subject: (verdict: ListenVerdict, of: ListenAuthorization)] = [:]
+  var verdicts = SharedVerdicts()
+  /// The cases whose verdicts take many steps, to be asked for beside the engine's thread.
+  var longCases: [ListenAuthorizations.CaseID] = []
 
   init(_ snapshot: Snapshot, _ time: Int64) {
     root = snapshot.root
@@ -136,17 +141,15 @@ struct SharedVerdicts {
     self.time = time
   }
 
-  /// Returns the verdict of an authorization. A listener without one may listen.
-  mutating func verdict(of authorization: ListenAuthorization?) -> ListenVerdict {
-    guard let authorization else { return ListenVerdict(isAllowed: true) }
-    guard let subject = authorization.subject else { return authorization.authorize(root, time) }
-    if let known = verdicts[subject] { return known.verdict }
-    let verdict = authorization.authorize(root, time)
-    verdicts[subject] = (verdict, authorization)
+  /// Returns the next verdict of a case; nil if there is no such case, or its verdict is asked for later.
+  mutating func verdict(
+    of id: ListenAuthorizations.CaseID, _ authorizations: ListenAuthorizations, mayTakeLong: Bool
+  ) -> ListenVerdict? {
+    guard let authorization = authorizations.authorization(of: id) else { return nil }
+    if mayTakeLong { return verdicts.verdict(of: authorization, root, time) }
+    var stepsLeft = Engine.authorizingStepsAtOnceMax
+    let verdict = verdicts.verdict(of: authorization, root, time, stepsLeft: &stepsLeft)
+    if verdict == nil { longCases.append(id) }
     return verdict
-  }
-
-  mutating func removeAll() {
-    verdicts = [:]
   }
 }

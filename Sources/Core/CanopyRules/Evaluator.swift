@@ -183,7 +183,9 @@ struct Evaluator<T: Trace> {
       } else {
         result = member(of: object, program.keys[Int(operation.b)])
       }
-    case .query: result = Program.QueryField(rawValue: operation.a).map(queryValue) ?? .null
+    case .query:
+      if T.recordsReads { trace.visitQuery() }
+      result = Program.QueryField(rawValue: operation.a).map(queryValue) ?? .null
     case .val: result = Value(try node(operation.a))
     case .getPriority: result = Value(try node(operation.a).priority)
     case .childCount: result = .integer(Int64(try node(operation.a).childCount))

@@ -36,12 +36,36 @@ extension RuleSet {
   public func authorizeRead(
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> ReadVerdict {
+    authorizeRead(path, query, in: root, as: caller, stepsMax: RuleLimits.stepsMax).verdict
+  }
+
+  /// Returns the same as far as a few steps of the rules show that.
+  ///
+  /// - Parameter stepsLeft: the most steps. It is reduced by those that were taken.
+  /// - Returns: nil if the rules take more steps than are left. Rules that take more than `RuleLimits.stepsMax` deny.
+  public func authorizeRead(
+    _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller,
+    stepsLeft: inout Int
+  ) -> ReadVerdict? {
+    let stepsMax = min(max(0, stepsLeft), RuleLimits.stepsMax)
+    let (verdict, left) = authorizeRead(path, query, in: root, as: caller, stepsMax: stepsMax)
+    stepsLeft -= stepsMax - max(0, left)
+    return left < 0 && stepsMax < RuleLimits.stepsMax ? nil : verdict
+  }
+
+  /// - Returns: the verdict, and the steps that are left; these are negative if the rules take more.
+  private func authorizeRead(
+    _ path: Path, _ query: Query?, in root: Node, as caller: RuleCaller, stepsMax: Int
+  ) -> (verdict: ReadVerdict, stepsLeft: Int) {
     let trace = DependencyTrace()
     var evaluator = Evaluator(
-      frozenProgram, caller: caller, query: query, before: root, after: root, trace: trace)
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: trace,
+      stepsMax: stepsMax)
     let isAllowed = evaluator.mayRead(path, in: tree)
-    return ReadVerdict(
-      isAllowed: isAllowed, paths: trace.locations, dependsOnTime: trace.dependsOnTime)
+    let verdict = ReadVerdict(
+      isAllowed: isAllowed, paths: trace.locations, dependsOnTime: trace.dependsOnTime,
+      dependsOnQuery: trace.dependsOnQuery)
+    return (verdict, evaluator.stepsLeft)
   }
 }
 
@@ -53,6 +77,8 @@ public struct ReadVerdict: Equatable, Sendable {
   public var paths: [Path]
   /// Whether the rules read the time.
   public var dependsOnTime: Bool
+  /// Whether the rules read the query.
+  public var dependsOnQuery = false
 }
 
 extension Evaluator {

@@ -18,6 +18,8 @@ protocol Trace {
   func visit(_ keys: [Key])
   /// Records a read of the time.
   func visitTime()
+  /// Records a read of the query.
+  func visitQuery()
   /// Whether the data of a base is known. Called only if `lacksData`.
   func knows(_ base: Program.Snapshot.Base) -> Bool
   /// Whether the time is known. Called only if `lacksData`.
@@ -30,6 +32,7 @@ extension Trace {
 
   @inline(__always) func visit(_ keys: [Key]) {}
   @inline(__always) func visitTime() {}
+  @inline(__always) func visitQuery() {}
   @inline(__always) func knows(_ base: Program.Snapshot.Base) -> Bool { true }
   @inline(__always) var knowsTime: Bool { true }
 }
@@ -87,6 +90,7 @@ final class DependencyTrace: Trace {
   private(set) var locations: [Path] = []
   private var seen: Set<Path> = []
   private(set) var dependsOnTime = false
+  private(set) var dependsOnQuery = false
 
   func begin(_ rule: Int32, at keys: [Key]) {}
   func note(_ operation: Int32, _ value: Value) {}
@@ -100,6 +104,10 @@ final class DependencyTrace: Trace {
 
   func visitTime() {
     dependsOnTime = true
+  }
+
+  func visitQuery() {
+    dependsOnQuery = true
   }
 }
 

@@ -30,11 +30,11 @@ extension Channel {
 
   /// Closes the connection at once because the server is short of memory, and logs that. Nothing happens if the
   /// connection has ended.
-  package func cutOffForMemory(_ logger: Logger) {
+  package func cutOffForMemory(_ lines: EndedConnectionLines, _ logger: Logger) {
     guard isActive else { return }
-    logger.notice(
+    lines.add(
       "a connection was cut off because the server is short of memory",
-      metadata: ["from": "\(remoteAddress?.ipAddress ?? "local")"])
+      ["from": "\(remoteAddress?.ipAddress ?? "local")"], to: logger)
     cutOff()
   }
 }
@@ -60,6 +60,6 @@ extension MemoryBudget {
 
   /// Opens a share of a connection that is cut off if it holds the most.
   package func open(of channel: any Channel, _ logger: Logger) -> Share {
-    open(on: channel.eventLoop) { channel.cutOffForMemory(logger) }
+    open(on: channel.eventLoop) { [lines] in channel.cutOffForMemory(lines, logger) }
   }
 }

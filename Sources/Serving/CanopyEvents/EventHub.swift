@@ -29,6 +29,8 @@ package final class EventHub: Sendable {
     var viewCount = 0
     /// The number of the next view.
     var nextView = 0
+    /// The verdicts that were asked for before the events of the last commit.
+    let checked = CheckedVerdicts()
     /// The delivery under way. It comes before everything else.
     var delivery: ViewDelivery?
     /// A commit that the views get next, the last of them first.
@@ -351,7 +353,8 @@ package final class EventHub: Sendable {
     if let view = state.value.concerned?.views.popLast() {
       if let change = state.value.concerned?.change, view.count > 0 {
         state.value.delivery = view.delivery(
-          of: [(change.notification(for: view.listening), change)], in: engine)
+          of: [(change.notification(for: view.listening), change)], in: engine,
+          checked: state.value.checked)
       }
       return true
     }
@@ -360,7 +363,10 @@ package final class EventHub: Sendable {
       continueCatchUp(catchUp)
       return true
     }
-    guard let next = state.value.pending.popFirst() else { return resumeNext() }
+    guard let next = state.value.pending.popFirst() else {
+      state.value.checked.removeAll()
+      return resumeNext()
+    }
     state.value.turn?.countLongStep()
     switch next {
     case .call(let body): body()
@@ -376,7 +382,8 @@ package final class EventHub: Sendable {
         notifications.append((notification, change))
         state.value.pending.removeFirst()
       }
-      state.value.delivery = view.delivery(of: notifications, in: engine)
+      state.value.delivery = view.delivery(
+        of: notifications, in: engine, checked: state.value.checked)
     }
     return true
   }
@@ -450,7 +457,7 @@ package final class EventHub: Sendable {
     }
     state.value.delivery = ViewDelivery(
       [(change.notification(for: view.listening), change)], to: [subscription], isMixed: false,
-      of: view, in: engine, mayWithhold: false)
+      of: view, in: engine, checked: state.value.checked, mayWithhold: false)
   }
 
   /// Ends a subscription that `begin` has started. O(depth).

@@ -11,7 +11,8 @@ internal import NIOCore
 /// share one of them.
 ///
 /// A connection that subscribes to a large value has its own hub as well: finding the state of the value for each event
-/// takes long, and the hub waits for it.
+/// takes long, and the hub waits for it. So does a connection with a subscription for whose events the rules take many
+/// steps, from the first such event on.
 package final class EventHubs {
   /// The most subscriptions of one connection in the shared hub.
   static let connectionMax = 64
@@ -45,13 +46,13 @@ package final class EventHubs {
   /// - Parameters:
   ///   - present: the hub that it uses.
   ///   - count: the number of its subscriptions.
-  ///   - hasLargeValue: whether one of them is to a large value.
+  ///   - needsOwn: whether one of them is to a large value, or the rules take many steps to allow it an event.
   package func hub(
-    for connection: TurnGroup?, using present: EventHub, count: Int, hasLargeValue: Bool = false
+    for connection: TurnGroup?, using present: EventHub, count: Int, needsOwn: Bool = false
   ) -> EventHub {
     guard present === shared, let connection else { return present }
     let ofNetwork = connection.network.map { shared.count(ofNetwork: $0) } ?? 0
-    if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax, !hasLargeValue {
+    if count <= EventHubs.connectionMax, ofNetwork < EventHubs.networkMax, !needsOwn {
       return shared
     }
     return ownHub(of: connection)

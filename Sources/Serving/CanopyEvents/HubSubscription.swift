@@ -20,15 +20,19 @@ package protocol Subscriber: AnyObject {
   var withholdsEvents: Bool { get }
   /// Keeps a commit from a subscription.
   func withhold(_ change: CommittedChange, from subscription: HubSubscription)
+  /// Notes that the rules take many steps to allow a subscription an event, for which its hub waits.
+  func noteLongCheck(of subscription: Int64)
   /// Ends a subscription that cannot go on.
   func cancel(_ subscription: Int64, _ code: WireError.Code)
 }
 
-/// A connection that always reads.
+/// A connection that always reads, and does not move to another hub.
 extension Subscriber {
   package var withholdsEvents: Bool { false }
 
   package func withhold(_ change: CommittedChange, from subscription: HubSubscription) {}
+
+  package func noteLongCheck(of subscription: Int64) {}
 }
 
 /// One subscription of a connection, as the hub keeps it.

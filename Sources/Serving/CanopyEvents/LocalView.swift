@@ -73,11 +73,14 @@ package final class LocalView {
   /// - Parameters:
   ///   - notifications: each with its commit, as other loops release that of the notification.
   ///   - engine: says which authorizations to check; nil to check none.
+  ///   - checked: the verdicts of the hub about the last commit.
   func delivery(
-    of notifications: some Sequence<ViewDelivery.Item>, in engine: Engine?
+    of notifications: some Sequence<ViewDelivery.Item>, in engine: Engine?,
+    checked: CheckedVerdicts = CheckedVerdicts()
   ) -> ViewDelivery {
     ViewDelivery(
-      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine)
+      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine,
+      checked: checked)
   }
 
   /// Returns the text about a commit in a protocol. It is made once for all loops.

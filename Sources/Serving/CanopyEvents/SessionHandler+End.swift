@@ -62,9 +62,9 @@ extension SessionHandler {
   final func endForMemory() {
     guard !session.isLost else { return }
     if session.ledger.unsent + session.ledger.unencoded > SessionHandler.sentBytesMin {
-      operations.logger.notice(
+      operations.memory.lines.add(
         "a connection was cut off because the server is short of memory",
-        metadata: ["from": "\(client.address)", "bytes": "\(session.ledger.total)"])
+        ["from": "\(client.address)", "bytes": "\(session.ledger.total)"], to: operations.logger)
       context?.cutOff()
     } else {
       end(

@@ -198,18 +198,20 @@ open class SessionHandler {
       listening.form == .value && present === services.hubs.shared
       && !EventLines.isSmall(
         ListenStart(listening, operations.engine.snapshot), bytesMax: sharedValueBytesMax)
-    chooseHub(using: present, hasLargeValue: isLarge, beginning: subscription)
+    chooseHub(using: present, needsOwn: isLarge, beginning: subscription)
     hub.begin(subscription, listening, authorization, owner: owner, started: started)
   }
 
   /// Chooses the hub of the connection, and moves its subscriptions there.
   ///
-  /// - Parameter new: a subscription that has not begun; nil for none.
+  /// - Parameters:
+  ///   - needsOwn: whether the shared hub would wait for the events of one of them.
+  ///   - new: a subscription that has not begun; nil for none.
   private func chooseHub(
-    using present: EventHub, hasLargeValue: Bool, beginning new: HubSubscription? = nil
+    using present: EventHub, needsOwn: Bool, beginning new: HubSubscription? = nil
   ) {
     hub = services.hubs.hub(
-      for: client.turns, using: present, count: subscribers.count, hasLargeValue: hasLargeValue)
+      for: client.turns, using: present, count: subscribers.count, needsOwn: needsOwn)
     guard hub !== present else { return }
     let others = subscribers.values.filter { $0 !== new }
     hub.take(others.sorted { $0.number < $1.number }, from: present)
@@ -221,7 +223,14 @@ open class SessionHandler {
     guard bytes > sharedValueBytesMax, hub === services.hubs.shared,
       subscribers[subscription]?.view?.listening.form == .value
     else { return }
-    chooseHub(using: hub, hasLargeValue: true)
+    chooseHub(using: hub, needsOwn: true)
+  }
+
+  /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The events
+  /// before the move still come from there.
+  package final func noteLongCheck(of subscription: Int64) {
+    guard hub === services.hubs.shared, subscribers[subscription] != nil else { return }
+    chooseHub(using: hub, needsOwn: true)
   }
 
   /// The most bytes of a value in the shared hub: fewer than those from which on its events are made on another thread,

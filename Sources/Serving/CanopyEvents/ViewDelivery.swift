@@ -15,7 +15,8 @@ internal import Synchronization
 /// events take memory.
 ///
 /// Before it encodes the events of a commit it repeats the authorizations that the engine has not repeated after that
-/// commit, each in a step. It cancels the subscriptions that they deny.
+/// commit, each in a step, and those that take many steps of the rules beside the event loop. It cancels the subscriptions
+/// that they deny.
 ///
 /// Subscriptions whose clients read slowly do not get the events. Their connections keep the commits instead: see
 /// `WithheldChanges`. That is decided before the first events that are sent together are encoded.
@@ -86,6 +87,8 @@ final class ViewDelivery {
     var others: [HubSubscription] = []
     /// The checks that are left before the first notification; nil before they are known.
     var checks: Deque<ListenCheck>?
+    /// The result of the first of them; nil unless it is found beside the event loop.
+    var longCheck: LongCheck?
     /// The subscriptions that are asked before the first notification; nil before that begins.
     var asking: Asking?
 
@@ -106,8 +109,14 @@ final class ViewDelivery {
     let isFirst: Bool
   }
 
+  /// The result of a check that takes long. Any thread may set it.
+  private final class LongCheck: Sendable {
+    let verdict = Mutex<ListenVerdict?>(nil)
+  }
+
   private let view: LocalView
   private let engine: Engine?
+  private let checked: CheckedVerdicts
   /// Whether commits may be withheld.
   private let mayWithhold: Bool
   private var run: Run
@@ -134,19 +143,24 @@ final class ViewDelivery {
   private static let groupBytes = 64 * 1024
   /// The subscriptions that a step asks whether their clients are slow.
   private static let askedMax = 64
+  /// The subscribers that learn of a check that takes long: each may move all of its subscriptions.
+  static let movedMax = 16
 
   /// Creates a delivery to some subscriptions of a view.
   ///
   /// - Parameters:
   ///   - isMixed: whether they may have different protocols.
   ///   - engine: says which authorizations to check; nil to check none.
+  ///   - checked: the verdicts of the hub about the last commit.
   ///   - mayWithhold: whether slow clients do not get the events.
   init(
     _ notifications: Deque<Item>, to subscriptions: [HubSubscription], isMixed: Bool,
-    of view: LocalView, in engine: Engine?, mayWithhold: Bool = true
+    of view: LocalView, in engine: Engine?, checked: CheckedVerdicts = CheckedVerdicts(),
+    mayWithhold: Bool = true
   ) {
     self.view = view
     self.engine = engine
+    self.checked = checked
     self.mayWithhold = mayWithhold
     run = Run(subscriptions.first?.format ?? .line, subscriptions, notifications)
     guard isMixed else {
@@ -183,7 +197,7 @@ final class ViewDelivery {
   /// Encodes events, withholds a commit from one subscription, or sends a part to one. Returns nil at the end.
   func step() -> Step? {
     guard let part = parts.first else {
-      if check() { return Step(isLong: true) }
+      if let step = check() { return step }
       if let step = withhold() { return step }
       if !hasLookedForWork {
         hasLookedForWork = true
@@ -205,28 +219,54 @@ final class ViewDelivery {
     return Step(bytes: subscription.hasEnded ? 0 : send(part, to: subscription, in: run.format))
   }
 
-  /// Repeats the next authorization that is to be checked before the next events are encoded. Returns whether there was
-  /// one, or earlier events are to be sent before.
-  private func check() -> Bool {
+  /// Repeats the next authorization that is to be checked before the next events are encoded. Returns nil if there is
+  /// none. Otherwise earlier events may have to be sent before.
+  private func check() -> Step? {
     // A notification without its commit was checked when this loop released the commit. Another loop may have released
     // that of the notification alone, and has checked its own subscriptions.
     guard let engine, let change = run.notifications.first?.change,
       engine.mayNeedChecks(at: change.sequence)
-    else { return false }
+    else { return nil }
     if run.checks == nil {
       run.checks = Deque(
         engine.checks(
           of: run.subscriptions.map { $0.hasEnded ? nil : $0.listener }, at: change.sequence))
     }
-    guard run.checks?.isEmpty == false else { return false }
-    if addGroup() { return true }
-    guard let check = run.checks?.popFirst() else { return false }
-    if check.allows(change) { return true }
-    for position in check.listeners where run.subscriptions.indices.contains(position) {
-      let subscription = run.subscriptions[position]
+    guard let check = run.checks?.first else { return nil }
+    if addGroup() { return Step(isLong: true) }
+    let verdict: ListenVerdict
+    if let longCheck = run.longCheck {
+      verdict = longCheck.verdict.withLock { $0 } ?? check.verdict(after: change)
+      checked.keep(verdict, of: check, after: change)
+    } else if let found = checked.verdict(of: check, after: change) {
+      verdict = found
+    } else {
+      return beginLong(check, of: change)
+    }
+    run.longCheck = nil
+    run.checks?.removeFirst()
+    if verdict.isAllowed { return Step(isLong: true) }
+    for subscription in subscriptions(of: check) {
       subscription.subscriber?.cancel(subscription.number, .permissionDenied)
     }
-    return true
+    return Step(isLong: true)
+  }
+
+  /// Returns the work of a check that takes long, whose result the next step uses.
+  private func beginLong(_ check: ListenCheck, of change: CommittedChange) -> Step {
+    let longCheck = LongCheck()
+    run.longCheck = longCheck
+    for subscription in subscriptions(of: check).prefix(ViewDelivery.movedMax) {
+      subscription.subscriber?.noteLongCheck(of: subscription.number)
+    }
+    return Step(work: {
+      let verdict = check.verdict(after: change)
+      longCheck.verdict.withLock { $0 = verdict }
+    })
+  }
+
+  private func subscriptions(of check: ListenCheck) -> [HubSubscription] {
+    check.listeners.filter(run.subscriptions.indices.contains).map { run.subscriptions[$0] }
   }
 
   /// Withholds the next commit from a subscription whose client reads slowly. Returns nil when all of them have it.
@@ -290,6 +330,7 @@ final class ViewDelivery {
   /// Encodes the next events of the run. Returns whether there may be more to do.
   private func encode() -> Bool {
     run.checks = nil
+    run.longCheck = nil
     run.asking = nil
     view.forgetWithheld()
     hasReturnedWithholding = false

@@ -210,9 +210,9 @@ final class GatewayConnection: Sendable {
   private func openShare() -> MemoryBudget.Share {
     operations.memory.open(on: channel.eventLoop) { [channel, address, operations] in
       guard channel.isActive else { return }
-      operations.logger.notice(
+      operations.memory.lines.add(
         "an HTTP connection was cut off because the server is short of memory",
-        metadata: ["from": "\(address)"])
+        ["from": "\(address)"], to: operations.logger)
       channel.cutOff()
     }
   }

@@ -112,7 +112,7 @@ package final class UnfinishedFrames: ChannelInboundHandler {
         if share == nil { share = memory.open(of: context.channel, logger) }
         guard share?.admit(capacity + fragmentBytes) == true else {
           drop()
-          context.channel.cutOffForMemory(logger)
+          context.channel.cutOffForMemory(memory.lines, logger)
           return false
         }
       }

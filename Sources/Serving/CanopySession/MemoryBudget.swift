@@ -26,6 +26,8 @@ public final class MemoryBudget: Sendable {
 
   /// The bound in bytes.
   public let bytesMax: Int
+  /// The lines of the log about the connections that end.
+  public let lines: EndedConnectionLines
   private let state = Mutex(State())
 
   /// The bytes of a connection.
@@ -66,9 +68,12 @@ public final class MemoryBudget: Sendable {
 
   /// Creates a budget.
   ///
-  /// - Parameter bytesMax: the bound in bytes; at least 1 MiB is used.
-  public init(bytesMax: Int) {
+  /// - Parameters:
+  ///   - bytesMax: the bound in bytes; at least 1 MiB is used.
+  ///   - lines: the lines of the log about the connections that end.
+  public init(bytesMax: Int, lines: EndedConnectionLines = EndedConnectionLines()) {
     self.bytesMax = max(bytesMax, 1024 * 1024)
+    self.lines = lines
   }
 
   /// The bytes that are charged at present.

@@ -104,6 +104,7 @@ public final class Namespaces: Sendable {
   private let tree: TreeBound?
   private let now: @Sendable () -> Int64
   private let logger: Logger
+  private let endedConnectionLines: EndedConnectionLines
   private let state = Mutex(State())
   /// Opens one namespace at a time.
   private let openings = TurnQueue(width: 1)
@@ -112,13 +113,15 @@ public final class Namespaces: Sendable {
 
   init(
     _ source: (any NamespaceSource)?, _ settings: Settings, tree: TreeBound?,
-    now: @escaping @Sendable () -> Int64, logger: Logger
+    now: @escaping @Sendable () -> Int64, logger: Logger,
+    endedConnectionLines: EndedConnectionLines
   ) {
     self.source = source
     self.settings = settings
     self.tree = tree
     self.now = now
     self.logger = logger
+    self.endedConnectionLines = endedConnectionLines
   }
 
   /// Returns the names of the stored namespaces besides the default one, in order.
@@ -257,9 +260,9 @@ public final class Namespaces: Sendable {
       "the namespace \(found) was closed for another one, because this connection was idle; connect again"
     )
     let ended = await clients.ask(.endResting(found, error)).clients
-    logger.notice(
+    endedConnectionLines.add(
       "idle connections were ended, because another namespace needed the place of theirs",
-      metadata: ["namespace": "\(found)", "connections": "\(ended.count)"])
+      ["namespace": "\(found)", "connections": "\(ended.count)"], to: logger)
     return true
   }
 

@@ -123,12 +123,20 @@ extension Operations {
     case .anonymous: break
     }
     let subject = ListenAuthorization.Subject(caller: group, listening)
-    return ListenAuthorization(group: group, subject: subject) { [rules] root, time in
+    let briefly: ListenAuthorization.Briefly = { [rules] root, time, stepsLeft in
       guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
       let verdict = rules.current.rules.authorizeRead(
-        listening.path, listening.query, in: root, as: caller)
-      return ListenVerdict(
-        isAllowed: verdict.isAllowed, paths: verdict.paths, dependsOnTime: verdict.dependsOnTime)
+        listening.path, listening.query, in: root, as: caller, stepsLeft: &stepsLeft)
+      return verdict.map {
+        ListenVerdict(
+          isAllowed: $0.isAllowed, paths: $0.paths, dependsOnTime: $0.dependsOnTime,
+          dependsOnQuery: $0.dependsOnQuery)
+      }
+    }
+    return ListenAuthorization(group: group, subject: subject, briefly: briefly) { root, time in
+      // The rules have a bound of their own, with which they always decide.
+      var stepsLeft = Int.max
+      return briefly(root, time, &stepsLeft) ?? ListenVerdict(isAllowed: false)
     }
   }
 

@@ -77,7 +77,7 @@ public final class Operations: Sendable {
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
   /// Bounds the lines of the log about on-disconnect writes that are not made.
-  let droppedWriteLines = Mutex(DroppedWriteLines())
+  let droppedWriteLines = Mutex(LogLineLimit())
   /// The writes with `ONCE` that failed for a reason that passes.
   let failedWrites = FailedWrites()
   /// The turns of work that takes long: see `beside`.
@@ -129,8 +129,10 @@ public final class Operations: Sendable {
   ) {
     namespace = .default
     home = nil
+    let lines = EndedConnectionLines(now: now)
     let namespaces = Namespaces(
-      namespaceSource, namespaceSettings, tree: tree, now: now, logger: logger)
+      namespaceSource, namespaceSettings, tree: tree, now: now, logger: logger,
+      endedConnectionLines: lines)
     self.namespaces = namespaces
     self.engine = engine
     self.accounts = accounts
@@ -150,7 +152,7 @@ public final class Operations: Sendable {
     self.disconnectStore = disconnectStore
     self.rules = rules
     self.limits = limits
-    memory = MemoryBudget(bytesMax: limits.memoryMax)
+    memory = MemoryBudget(bytesMax: limits.memoryMax, lines: lines)
     self.quotas = quotas
     self.freeSpace = freeSpace
     self.tree = tree

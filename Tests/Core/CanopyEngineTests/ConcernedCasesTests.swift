@@ -59,8 +59,9 @@ struct ConcernedCasesTests {
     #expect(third.looks == 0 && third.later.isEmpty)
     #expect(authorizations.isIdle && authorizations.counts == (100, 100))
     #expect(authorizations.checks(of: Array(0..<100), at: 3).count == 100, "they still wait")
+    let verdict = ListenVerdict(isAllowed: true, paths: [try Path("a")])
     for id in first.later.prefix(40) {
-      _ = authorizations.authorize(id, .absent, 0, after: 3, isLast: true)
+      _ = authorizations.setVerdict(verdict, of: id, at: 0, after: 3, isLast: true)
     }
     #expect(!authorizations.isIdle)
     #expect(authorizations.checks(of: Array(0..<100), at: 4).count == 60)
@@ -108,7 +109,7 @@ struct ConcernedCasesTests {
     #expect(found.count == 1)
     #expect(try take("a", 3, at: 1_000).isEmpty)
     #expect(try take("b", 4, at: 5_000).isEmpty && authorizations.isIdle)
-    _ = authorizations.authorize(found[0], .absent, 5_000, after: 4, isLast: true)
+    _ = authorizations.setVerdict(verdict, of: found[0], at: 5_000, after: 4, isLast: true)
     #expect(try take("b", 5, at: 5_999).isEmpty)
     #expect(try take("b", 6, at: 6_000) == found)
   }

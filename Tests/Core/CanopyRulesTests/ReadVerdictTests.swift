@@ -46,6 +46,40 @@ struct ReadVerdictTests {
     #expect(try verdict("true || now > 0").dependsOnTime == false)
   }
 
+  @Test func `a read verdict depends on the query if a rule has read it`() throws {
+    for (rule, dependsOnQuery) in [
+      ("query.limitToLast <= 5", true), ("query.orderByKey", true),
+      ("auth == null || query.equalTo === auth.uid", true), ("auth != null", false),
+      ("true || query.limitToLast <= 5", false), ("root.child('open').val() == true", false),
+    ] {
+      #expect(try verdict(rule).dependsOnQuery == dependsOnQuery, "\(rule)")
+    }
+  }
+
+  @Test func `a read verdict takes no more steps than are left`() throws {
+    let set = try rules(
+      #"{"rules":{"a":{".read":"data.val().matches(/^[a-c]+$/)","b":{".read":"true"}}}}"#)
+    func verdict(_ bytes: Int, _ stepsLeft: inout Int) throws -> ReadVerdict? {
+      let root = Node(children: [("a", Node(String(repeating: "b", count: bytes)))])
+      return set.authorizeRead(try Path("a/b"), in: root, as: nobody, stepsLeft: &stepsLeft)
+    }
+    var left = 1_000_000
+    #expect(try verdict(10_000, &left)?.isAllowed == true)
+    let taken = 1_000_000 - left
+    #expect((10_000..<100_000).contains(taken))
+    // The last step is left, and then one fewer.
+    left = taken
+    #expect(try verdict(10_000, &left)?.isAllowed == true && left == 0)
+    left = taken - 1
+    #expect(try verdict(10_000, &left) == nil && left == 0)
+    left = -1
+    #expect(try verdict(1, &left) == nil)
+    // Rules beyond the bound of every request deny.
+    left = .max
+    #expect(try verdict(2 * RuleLimits.stepsMax, &left)?.isAllowed == false)
+    #expect(left == .max - RuleLimits.stepsMax)
+  }
+
   @Test func `a read verdict stays valid until a write at its locations`() throws {
     var random = SeededGenerator(printingSeedFor: "read verdicts")
     let names = ["a", "b", "c", "x"]

@@ -77,6 +77,27 @@ import Testing
     }
   }
 
+  @Test func `the log has a bounded number of lines about connections that are cut off`()
+    async throws
+  {
+    let parts = try await Self.parts()
+    let count = 70
+    for _ in 0..<count {
+      let (large, channel) = try Self.connection(parts.operations, work: 700_000)
+      let (other, otherChannel) = try Self.connection(parts.operations, work: 600_000)
+      for loop in [channel, otherChannel].map(\.embeddedEventLoop) { loop.run() }
+      #expect(!channel.isActive)
+      for connection in [large, other] {
+        connection.charge(0)
+        connection.end()
+      }
+    }
+    #expect(parts.operations.memory.used == 0)
+    let lines = parts.log.lines.filter { $0.contains("short of memory") }
+    // The clock of the test stands still, unless it is that of the system.
+    #expect((60..<count).contains(lines.count), "\(lines.count)")
+  }
+
   @Test(arguments: [10, 100_000])
   func `a write stays charged until it is made, though its client is gone`(
     bytes: Int

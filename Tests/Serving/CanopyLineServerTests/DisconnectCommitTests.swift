@@ -76,7 +76,7 @@ import Testing
     try await withServer(depth) { server in
       try await server.set(
         rules: #"{"rules":{".write":"root.child('closed').val() !== true"}}"#)
-      let linesMax = DroppedWriteLines.linesMax
+      let linesMax = LogLineLimit.linesMax
       for index in 0..<(linesMax + 2) {
         let client = try await server.connect()
         try await client.value("ONDISCONNECT SET /n\(index) 1")

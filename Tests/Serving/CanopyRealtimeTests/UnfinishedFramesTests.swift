@@ -182,4 +182,18 @@ struct UnfinishedFramesTests {
     #expect(!channel.isActive && memory.used == 0)
     #expect(log.lines.filter { $0.contains("cut off because the server is short") }.count == 1)
   }
+
+  @Test func `the log has a bounded number of lines about connections that are cut off`() throws {
+    let memory = MemoryBudget(bytesMax: 1024 * 1024, lines: EndedConnectionLines { 0 })
+    let log = LineLog()
+    let part = Self.frame(4_000_000).prefix(memory.bytesMax)
+    for _ in 0..<70 {
+      let channel = try Self.connect(memory, log)
+      try channel.writeInbound(ByteBuffer(bytes: part))
+      try channel.writeInbound(ByteBuffer(repeating: 7, count: MemoryBudget.reportBytes))
+      channel.embeddedEventLoop.run()
+      #expect(!channel.isActive && memory.used == 0)
+    }
+    #expect(log.lines.count { $0.contains("cut off because the server is short") } == 60)
+  }
 }

@@ -49,6 +49,25 @@ import Testing
     }
   }
 
+  @Test func `a listener whose rules take many steps is not authorized with few of them`()
+    async throws
+  {
+    try await withRules { parts in
+      let (path, last) = (try Path("n/a/q"), try Query(order: .key, limit: .last(1)))
+      #expect(parts.operations.listenAuthorization(Listening(path), as: .administrator) == nil)
+      let authorization = try #require(
+        parts.operations.listenAuthorization(Listening(path, last), as: .anonymous))
+      let briefly = try #require(authorization.authorizeBriefly)
+      var stepsLeft = 8_192
+      let verdict = briefly(try root(titleBytes: 1_000), 0, &stepsLeft)
+      #expect(verdict?.isAllowed == true && verdict?.dependsOnQuery == false)
+      #expect((1..<8_192 - 1_000).contains(stepsLeft))
+      let many = try root(titleBytes: 100_000)
+      #expect(briefly(many, 0, &stepsLeft) == nil && stepsLeft == 0)
+      #expect(authorization.authorize(many, 0).isAllowed)
+    }
+  }
+
   @Test func `a subscription whose rules take many steps is decided by the engine alone`()
     async throws
   {

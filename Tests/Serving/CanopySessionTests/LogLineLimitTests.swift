@@ -2,10 +2,10 @@ import Testing
 
 @testable import CanopySession
 
-struct DroppedWriteLinesTests {
+struct LogLineLimitTests {
   @Test func `after a minute's lines there is one a second, with the number of omitted ones`() {
-    var lines = DroppedWriteLines()
-    for _ in 0..<DroppedWriteLines.linesMax { #expect(lines.take(now: 1_000) == 0) }
+    var lines = LogLineLimit()
+    for _ in 0..<LogLineLimit.linesMax { #expect(lines.take(now: 1_000) == 0) }
     #expect(lines.take(now: 1_000) == nil)
     #expect(lines.take(now: 1_999) == nil)
     #expect(lines.take(now: 2_000) == 2)

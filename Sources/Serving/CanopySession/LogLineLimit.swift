@@ -1,9 +1,10 @@
 internal import CanopyAccounts
 
-/// Bounds the lines of the log about dropped on-disconnect writes: 60 at once, and then one a second.
+/// Bounds the lines of the log about one thing that any client may cause: 60 at once, and then one a second.
 ///
-/// Anyone may arm writes that the rules will refuse, and disconnect. Without a bound each connection adds lines.
-struct DroppedWriteLines: Sendable {
+/// For example, anyone may arm writes that the rules will refuse, and disconnect. Without a bound each connection adds
+/// lines.
+struct LogLineLimit: Sendable {
   /// The maximum of lines at once, and in a minute.
   static let linesMax = 60
 
