@@ -95,13 +95,23 @@ public enum FileCalls {
       case short(Int)
     }
 
-    /// Returns the fault of a call on a path; nil to make the call. Tests set it.
-    public static let faults = Mutex<(@Sendable (Operation, String) -> Fault?)?>(nil)
+    /// The faults of calls.
+    ///
+    /// A type of its own: each access to a closure that is itself the value of a `Mutex` would wrap it once more, and its
+    /// end would need as many frames on the stack.
+    public struct Faults: Sendable {
+      /// Returns the fault of a call on a path; nil to make the call.
+      public var ofCall: (@Sendable (Operation, String) -> Fault?)?
+    }
+
+    /// The faults that tests have set.
+    public static let faults = Mutex(Faults())
 
     private static func fault(
       of operation: @autoclosure () -> Operation, at path: String
     ) -> Fault? {
-      guard let faults = faults.withLock({ $0 }), let fault = faults(operation(), path) else {
+      guard let ofCall = faults.withLock({ $0.ofCall }), let fault = ofCall(operation(), path)
+      else {
         return nil
       }
       if case .error(let code) = fault { errno = code }

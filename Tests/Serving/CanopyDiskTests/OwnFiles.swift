@@ -64,7 +64,7 @@ final class OwnFiles: Sendable {
   func begin() {
     Self.all.withLock { $0[folder] = self }
     FileCalls.faults.withLock { faults in
-      faults = { operation, path in
+      faults.ofCall = { operation, path in
         let disk = Self.all.withLock { all in
           all.first { path.hasPrefix($0.key + "/") || path == $0.key }?.value
         }
