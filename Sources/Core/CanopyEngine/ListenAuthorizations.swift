@@ -59,12 +59,9 @@ public struct ListenAuthorization: Sendable {
   public var group: ObjectIdentifier?
   /// The subject; nil if no other authorization has the same.
   public var subject: Subject?
-  /// Returns the verdict for a root and a time in milliseconds since 1970. The engine's thread calls it, so it
-  /// must be brief.
-  public var authorize: @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
-  /// Returns the same verdict if it takes at most `stepsLeft` steps, and reduces them by those that it takes. Returns nil
-  /// if it takes more. If the closure is nil, every verdict takes few steps.
-  public var authorizeBriefly: Briefly?
+  /// Returns the verdict for a root and a time in milliseconds since 1970 if it takes at most `stepsLeft` steps of the
+  /// rules, and reduces them by those that it takes. Returns nil if it takes more, and never with `Int.max`.
+  public var authorizeBriefly: Briefly
 
   /// Returns a verdict if it takes few steps.
   public typealias Briefly =
@@ -72,13 +69,26 @@ public struct ListenAuthorization: Sendable {
 
   /// Creates an authorization.
   public init(
-    group: ObjectIdentifier? = nil, subject: Subject? = nil, briefly: Briefly? = nil,
-    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+    group: ObjectIdentifier? = nil, subject: Subject? = nil,
+    authorizeBriefly: @escaping Briefly
   ) {
     self.group = group
     self.subject = subject
-    authorizeBriefly = briefly
-    self.authorize = authorize
+    self.authorizeBriefly = authorizeBriefly
+  }
+
+  /// Creates an authorization whose verdicts take few steps.
+  public init(
+    group: ObjectIdentifier? = nil, subject: Subject? = nil,
+    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+  ) {
+    self.init(group: group, subject: subject) { root, time, _ in authorize(root, time) }
+  }
+
+  /// Returns the verdict, however many steps it takes. The rules have a bound of their own, with which they decide.
+  public func authorize(_ root: Node, _ time: Int64) -> ListenVerdict {
+    var stepsLeft = Int.max
+    return authorizeBriefly(root, time, &stepsLeft) ?? ListenVerdict(isAllowed: false)
   }
 }
 

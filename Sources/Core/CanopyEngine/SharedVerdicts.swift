@@ -31,13 +31,11 @@ public struct SharedVerdicts: Sendable {
   mutating func verdict(
     of authorization: ListenAuthorization, _ root: Node, _ time: Int64, stepsLeft: inout Int
   ) -> ListenVerdict? {
-    guard let briefly = authorization.authorizeBriefly else {
-      return verdict(of: authorization, root, time)
-    }
     if let known = known(authorization) { return known }
     let subject = authorization.subject?.ofAllQueries
     let isUndecided = subject.map(undecided.contains) ?? false
-    guard !isUndecided, let verdict = briefly(root, time, &stepsLeft) else {
+    guard !isUndecided, let verdict = authorization.authorizeBriefly(root, time, &stepsLeft)
+    else {
       if let subject { undecided.insert(subject) }
       stepsLeft = 0
       return nil

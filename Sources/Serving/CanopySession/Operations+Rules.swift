@@ -123,7 +123,7 @@ extension Operations {
     case .anonymous: break
     }
     let subject = ListenAuthorization.Subject(caller: group, listening)
-    let briefly: ListenAuthorization.Briefly = { [rules] root, time, stepsLeft in
+    return ListenAuthorization(group: group, subject: subject) { [rules] root, time, stepsLeft in
       guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
       let verdict = rules.current.rules.authorizeRead(
         listening.path, listening.query, in: root, as: caller, stepsLeft: &stepsLeft)
@@ -132,11 +132,6 @@ extension Operations {
           isAllowed: $0.isAllowed, paths: $0.paths, dependsOnTime: $0.dependsOnTime,
           dependsOnQuery: $0.dependsOnQuery)
       }
-    }
-    return ListenAuthorization(group: group, subject: subject, briefly: briefly) { root, time in
-      // The rules have a bound of their own, with which they always decide.
-      var stepsLeft = Int.max
-      return briefly(root, time, &stepsLeft) ?? ListenVerdict(isAllowed: false)
     }
   }
 

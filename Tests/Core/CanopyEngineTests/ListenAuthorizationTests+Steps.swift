@@ -36,16 +36,17 @@ extension ListenAuthorizationTests {
         dependsOnQuery: dependsOnQuery)
     }
     return ListenAuthorization(subject: subject) { root, _, stepsLeft in
+      guard stepsLeft != .max else {
+        counts.long.withLock { $0 += 1 }
+        onLong(root)
+        return verdict(root)
+      }
       counts.brief.withLock { $0 += 1 }
       guard steps <= stepsLeft else {
         stepsLeft = 0
         return nil
       }
       stepsLeft -= steps
-      return verdict(root)
-    } authorize: { root, _ in
-      counts.long.withLock { $0 += 1 }
-      onLong(root)
       return verdict(root)
     }
   }
@@ -248,9 +249,10 @@ extension ListenAuthorizationTests {
       let asked = Mutex(0)
       let place = Path.root.child("open")
       let authorization = ListenAuthorization { _, _, stepsLeft in
-        stepsLeft = 0
-        return nil
-      } authorize: { _, _ in
+        guard stepsLeft == .max else {
+          stepsLeft = 0
+          return nil
+        }
         let verdict = ListenVerdict(isAllowed: isAllowed.withLock { $0 }, paths: [place])
         let number = asked.withLock {
           $0 += 1

@@ -58,12 +58,13 @@ struct CheckedDeliveryTests {
     let verdict = ListenVerdict(isAllowed: isAllowed, dependsOnQuery: dependsOnQuery)
     let authorization = ListenAuthorization(subject: .init(caller: nil, listening)) {
       _, _, stepsLeft in
+      guard stepsLeft != .max else {
+        counts.long.withLock { $0 += 1 }
+        return verdict
+      }
       counts.brief.withLock { $0 += 1 }
       guard steps <= stepsLeft else { return nil }
       stepsLeft -= steps
-      return verdict
-    } authorize: { _, _ in
-      counts.long.withLock { $0 += 1 }
       return verdict
     }
     authorizations.add(
