@@ -167,7 +167,7 @@ public final class IdentityKeys: Sendable {
     return keys
   }
 
-  /// Checks the contents of the file, as ``loadOrCreate(in:environment:)`` does.
+  /// Checks the contents of the file, as `loadOrCreate` does.
   ///
   /// - Throws: ``IdentityKeysError`` with `path` if they are malformed.
   public static func check(_ content: [UInt8], of path: String) throws {
