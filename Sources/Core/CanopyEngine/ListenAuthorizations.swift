@@ -33,8 +33,10 @@ public struct ListenAuthorization: Sendable {
   public struct Subject: Hashable, Sendable {
     let caller: ObjectIdentifier?
     let path: Path
-    /// The query; nil for all of them.
-    private(set) var query: Query?
+    /// The query, if it is not the one for all children.
+    private var query: QueryBox?
+    /// Whether the subject is that of all queries.
+    private var isOfAllQueries = false
 
     /// Creates a subject.
     ///
@@ -44,14 +46,26 @@ public struct ListenAuthorization: Sendable {
     public init(caller: ObjectIdentifier?, _ listening: Listening) {
       self.caller = caller
       path = listening.path
-      query = listening.query
+      query = listening.query == .all ? nil : QueryBox(listening.query)
     }
 
     /// The subject of a verdict that does not depend on the query.
     var ofAllQueries: Subject {
       var subject = self
       subject.query = nil
+      subject.isOfAllQueries = true
       return subject
+    }
+
+    /// A query in an object of its own. It is large, and few listeners have one.
+    private final class QueryBox: Hashable, Sendable {
+      let query: Query
+
+      init(_ query: Query) { self.query = query }
+
+      static func == (first: QueryBox, second: QueryBox) -> Bool { first.query == second.query }
+
+      func hash(into hasher: inout Hasher) { hasher.combine(query) }
     }
   }
 

@@ -11,6 +11,34 @@ package enum EventFormat: Hashable, Sendable, CaseIterable {
   case stream
   /// Messages of the realtime protocol, in WebSocket frames. The form of the events is `sync`.
   case realtime
+
+  /// Numbers of something in each format, without memory of their own: there may be very many views.
+  struct Counts {
+    private var lines = 0
+    private var streams = 0
+    private var realtime = 0
+
+    /// The number of one format.
+    subscript(format: EventFormat) -> Int {
+      get {
+        switch format {
+        case .line: lines
+        case .stream: streams
+        case .realtime: realtime
+        }
+      }
+      set {
+        switch format {
+        case .line: lines = newValue
+        case .stream: streams = newValue
+        case .realtime: realtime = newValue
+        }
+      }
+    }
+
+    /// Whether more than one format has a number that is not 0.
+    var areSeveral: Bool { EventFormat.allCases.count { self[$0] != 0 } > 1 }
+  }
 }
 
 /// The events of an HTTP event stream: a line with the name, a line with the data, and an empty line.

@@ -15,7 +15,7 @@ package final class LocalView {
   /// The last commit that was withheld first, until `forgetWithheld`.
   private var lastWithheld: FirstWithheld?
   /// The number of subscriptions of each protocol.
-  private var formats: [EventFormat: Int] = [:]
+  private var formats = EventFormat.Counts()
 
   package init(_ listening: Listening, _ limits: Limits, number: Int) {
     self.listening = listening
@@ -31,7 +31,7 @@ package final class LocalView {
     subscription.view = self
     subscription.index = subscriptions.count
     subscriptions.append(subscription)
-    formats[subscription.format, default: 0] += 1
+    formats[subscription.format] += 1
   }
 
   package func remove(_ subscription: HubSubscription) {
@@ -43,9 +43,8 @@ package final class LocalView {
     subscriptions.swapAt(index, subscriptions.count - 1)
     subscriptions[index].index = index
     subscriptions.removeLast()
-    let left = (formats[subscription.format] ?? 0) - 1
-    assert(left >= 0, "a view has lost count of its subscriptions")
-    formats[subscription.format] = left > 0 ? left : nil
+    formats[subscription.format] -= 1
+    assert(formats[subscription.format] >= 0, "a view has lost count of its subscriptions")
   }
 
   /// Returns the commit as the first one that is withheld from a subscription. It is made once for all subscriptions.
@@ -79,7 +78,7 @@ package final class LocalView {
     checked: CheckedVerdicts = CheckedVerdicts()
   ) -> ViewDelivery {
     ViewDelivery(
-      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self, in: engine,
+      Deque(notifications), to: subscriptions, isMixed: formats.areSeveral, of: self, in: engine,
       checked: checked)
   }
 
