@@ -21,6 +21,8 @@ struct DatabaseHead: Equatable {
   private static let constants: [UInt8] = [2, 2, 0, 64, 32, 32]
   /// The bytes with the number of pages.
   private static let pageCount = 28..<32
+  /// The bytes with the number of the program.
+  private static let applicationID = 68..<72
 
   private let path: String
   /// The size of the file in bytes; nil if the file does not exist.
@@ -88,11 +90,14 @@ struct DatabaseHead: Equatable {
   }
 
   /// Returns the first bytes with the right constants and with the number of pages that the file has; nil if it has them
-  /// already, or if it does not begin as a database does.
+  /// already, or if it does not begin as a database of this program does: other programs have other constants.
   ///
   /// - Parameter isInLog: whether the log has a newer first page, whose number of pages counts.
   func corrected(isInLog: Bool) -> [UInt8]? {
-    guard isDatabase, let size else { return nil }
+    let isOfThisProgram = withUnsafeBytes(of: Schema.applicationID.bigEndian) {
+      isDatabase && bytes[DatabaseHead.applicationID].elementsEqual($0)
+    }
+    guard isOfThisProgram, let size else { return nil }
     var page = Array(bytes.prefix(DatabaseHead.bytesMin))
     if !hasConstants { page.replaceSubrange(18..<24, with: DatabaseHead.constants) }
     if !isInLog, size >= DatabaseHead.pageBytes, page[16..<18].elementsEqual([16, 0]) {

@@ -194,6 +194,19 @@ import Testing
     try await expectCorrected(root)
   }
 
+  @Test func `the first page of another program is not corrected`() async throws {
+    _ = try await fillFile()
+    // The last byte of the number of the program, and a constant.
+    try write(0x51, at: 71)
+    try write(8, at: 20)
+    let before = try contents(folder)
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore(folder: folder.path, configuration: accepting)
+    }
+    expectAdvice(error, mentions: "first bytes")
+    #expect(try contents(folder) == before)
+  }
+
   @Test(arguments: [3, 0x82] as [UInt8])
   func `a version that allows only reading is found while the folder is served, and no copy has it`(
     byte: UInt8
