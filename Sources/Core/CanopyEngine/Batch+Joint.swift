@@ -106,8 +106,7 @@ extension Batch {
         of: journaled, from: nil, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: assignments, journaled, text: text, unpackedBytes: before.unpackedBytes, from: before,
-        beforeImage)
+        of: assignments, since: before.addedMemoryMax, from: before, beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       tree = before

@@ -107,7 +107,7 @@ struct Batch {
       policy != nil || !views.isEmpty || !writer.authorizations.isIdle
       || memory?.isNearBound == true
     let before = isHeld ? tree : nil
-    let unpackedBytes = tree.unpackedBytes
+    let addedMemoryMax = tree.addedMemoryMax
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments, of: write)
     if let policy, let before {
@@ -126,8 +126,8 @@ struct Batch {
         of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: write.assignments, journaled, text: text, unpackedBytes: unpackedBytes,
-        isBounded: decision.isBounded, from: before, beforeImage)
+        of: write.assignments, since: addedMemoryMax, isBounded: decision.isBounded, from: before,
+        beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       if let before { tree = before } else { tree.apply(beforeImage) }
@@ -273,8 +273,13 @@ extension Commit {
   /// O(1) if the commit carries its text. Otherwise it is an estimate, which stops at the bound of a batch.
   public var textBytes: Int { text?.byteCount ?? estimatedBytes(upTo: Engine.batchBytesMax) }
 
-  /// The bytes of the assignments less those of the before-image; 0 if the commit does not carry its text. O(1)
-  public var textGrowth: Int { text?.growth ?? 0 }
+  /// The bytes of the assignments less those of the before-image, or less the most that one may have if it is too large;
+  /// 0 if the commit does not carry its text. O(1)
+  public var textGrowth: Int {
+    guard let text else { return 0 }
+    let isLeftOut = beforeImage != nil && !text.hasBeforeImage
+    return text.growth - (isLeftOut ? BeforeImageCodec.bytesMax : 0)
+  }
 
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
   func estimatedBytes(upTo bytesMax: Int) -> Int { estimatedValues(upTo: bytesMax).json }

@@ -12,38 +12,11 @@ public struct CommitText: Sendable {
   /// The number of bytes of both texts.
   var byteCount: Int { bytes.count }
 
+  /// Whether the before-image is not left out.
+  var hasBeforeImage: Bool { bytes.count > bodyCount }
+
   /// The bytes of the assignments less those of the before-image.
   var growth: Int { bodyCount - (bytes.count - bodyCount) }
-
-  /// Returns the most bytes that the assignments add to the memory of a tree, on the average of many commits. O(bytes)
-  ///
-  /// A key adds at most a page of one child, or its share of pages that are half full, and in each index an index of one
-  /// position. A text stands in the tree and in each index. A branch that is not packed any more takes at most 32 times
-  /// the bytes. All stands in two places, as a post does. With more assignments, equal texts may stand in more places,
-  /// and in these bytes once.
-  ///
-  /// - Parameters:
-  ///   - assignments: those of the text.
-  ///   - orders: the most indexes of one location.
-  ///   - unpackedBytes: the bytes of the branches that the commit has unpacked.
-  func memoryMax(of assignments: [Assignment], orders: Int, unpackedBytes: Int) -> Int {
-    let keyCount = assignments.count + separatorCount
-    let sharedTextBytes = assignments.count > 2 ? assignments.textMemory : 0
-    return 2 * ((2 + orders) * bodyCount + (160 + 192 * orders) * keyCount + 32 * unpackedBytes)
-      + (1 + orders) * sharedTextBytes
-  }
-
-  /// The number of separators in the text of the assignments: one after each key of a value, and one between two keys of
-  /// a path. Texts may contain more.
-  private var separatorCount: Int {
-    bytes.withUnsafeBufferPointer { bytes in
-      var count = 0
-      for byte in bytes.prefix(bodyCount) {
-        count &+= byte == UInt8(ascii: ":") || byte == UInt8(ascii: "/") ? 1 : 0
-      }
-      return count
-    }
-  }
 
   /// Bytes up to which every commit carries its text to the journal.
   static let carriedBytesMax = 16 * 1024

@@ -3,7 +3,7 @@ internal import CanopyTree
 /// The memory of the tree of an engine, with a bound that the writes of users must not exceed.
 ///
 /// The engine asks before it accepts a commit, so the bound holds for the tree as it is then. Far from the bound it counts
-/// the most that the text of a commit can add. Otherwise it measures what the commit adds.
+/// the most that a commit can add. Otherwise it measures what the commit adds.
 ///
 /// The methods are called on the engine's thread.
 public protocol TreeMemory: AnyObject, Sendable {
@@ -42,22 +42,17 @@ extension Batch {
   ///
   /// - Parameters:
   ///   - assignments: those of the write. A removal is always admitted.
-  ///   - journaled: those of the commit, with all that follows from the write.
-  ///   - text: the text of the commit, if it is not too large.
-  ///   - unpackedBytes: those of the tree before the commit.
+  ///   - addedMemoryMax: that of the tree before the commit.
   ///   - before: the tree before the commit; nil to undo the commit in a copy.
   /// - Throws: `EngineError.treeFull`; then nothing was counted.
   func growth(
-    of assignments: [Assignment], _ journaled: [Assignment], text: CommitText?, unpackedBytes: Int,
-    isBounded: Bool = false, from before: Tree?, _ beforeImage: [Assignment]
+    of assignments: [Assignment], since addedMemoryMax: Int, isBounded: Bool = false,
+    from before: Tree?, _ beforeImage: [Assignment]
   ) throws(EngineError) -> TreeGrowth? {
     guard let memory else { return nil }
     if assignments.allSatisfy(\.value.isAbsent) { return .atMost(0) }
-    if let text {
-      let bytes = text.memoryMax(
-        of: journaled, orders: tree.ordersMax, unpackedBytes: tree.unpackedBytes - unpackedBytes)
-      if memory.admit(atMost: bytes) { return .atMost(bytes) }
-    }
+    let bytesMax = tree.addedMemoryMax - addedMemoryMax
+    if memory.admit(atMost: bytesMax) { return .atMost(bytesMax) }
     var old = before ?? tree
     if before == nil { old.apply(beforeImage) }
     let bytes = MemoryCount.growth(from: old.root, to: tree.root)

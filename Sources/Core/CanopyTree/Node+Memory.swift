@@ -42,16 +42,6 @@ extension Node {
   }
 }
 
-extension [Assignment] {
-  /// The bytes of memory of the values that are texts. O(count)
-  public var textMemory: Int {
-    reduce(0) { sum, assignment in
-      guard case .string(let text) = assignment.value.storage else { return sum }
-      return sum + NodeMemory.bytes(of: text)
-    }
-  }
-}
-
 extension Key {
   /// The bytes that the key has outside of the place where it stands. O(1)
   var ownMemory: Int {

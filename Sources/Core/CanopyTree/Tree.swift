@@ -8,8 +8,11 @@ public struct Tree: Sendable {
   public private(set) var indexPlan: IndexPlan
   /// The most indexes that one location may keep, or more.
   public private(set) var ordersMax: Int
-  /// The bytes of the packed branches that `apply` has given pages of their own, so far.
-  public private(set) var unpackedBytes = 0
+  /// The bytes that all calls of `apply` so far have added to the memory of the tree, or more. What they removed is not
+  /// taken off.
+  ///
+  /// A single call may add a page for one key. The number holds for the sum of many calls.
+  public private(set) var addedMemoryMax = 0
 
   /// Creates a tree.
   ///
@@ -46,9 +49,10 @@ public struct Tree: Sendable {
     assert(
       zip(sorted, sorted.dropFirst()).allSatisfy { !$0.location.overlaps(next: $1.location) },
       "two assignments overlap")
-    var application = Application(sorted, indexed: indexed, plan: indexPlan.matches)
+    var application = Application(
+      sorted, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax)
     application.apply(sorted.indices, to: &root, depth: 0)
-    unpackedBytes += application.unpackedBytes
+    addedMemoryMax += application.addedMemoryMax
     return application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
@@ -139,8 +143,11 @@ private struct Application {
   /// no level matches.
   private var plans: [IndexPlan.Matches]
 
-  /// The bytes of the packed branches that are not packed any more.
-  private(set) var unpackedBytes = 0
+  /// The most indexes of one location.
+  private let ordersMax: Int
+
+  /// The bytes that are added to the memory of the tree, or more. See `Tree.addedMemoryMax`.
+  private(set) var addedMemoryMax = 0
 
   /// The results for subtrees that may stand in more than one place.
   ///
@@ -158,6 +165,7 @@ private struct Application {
     let group: Range<Int>
     let depth: Int
     let node: Node
+    let addedMemoryMax: Int
   }
 
   /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
@@ -167,9 +175,12 @@ private struct Application {
   /// Whether a priority was assigned, or a node with a priority was changed.
   private(set) var touchesPriorities = false
 
-  init(_ assignments: [Assignment], indexed: IndexedValues?, plan: IndexPlan.Matches) {
+  init(
+    _ assignments: [Assignment], indexed: IndexedValues?, plan: IndexPlan.Matches, ordersMax: Int
+  ) {
     self.assignments = assignments
     self.indexed = indexed
+    self.ordersMax = ordersMax
     plans = [plan]
   }
 
@@ -183,21 +194,33 @@ private struct Application {
     var priority: Node?
     let oldPriority = node.priority
     if !oldPriority.isAbsent { touchesPriorities = true }
+    if node.isAbsent, depth > 0 {
+      addKey(assignments[group.lowerBound].location.path.keys[depth - 1], depth: depth - 1)
+    }
     if let first = rest.first, assignments[first].location.path.count == depth {
       guard assignments[first].location.isPriority else {
         node = assignments[first].value
         if depth < plans.count, indexed?.holds(assignments[first]) != true {
           plans[depth].attach(&node)
         }
+        addedMemoryMax += (1 + ordersMax) * node.memoryBytes
         return
       }
       priority = assignments[first].value
+      addedMemoryMax +=
+        Prioritized.memoryBytes + (1 + ordersMax) * assignments[first].value.memoryBytes
       touchesPriorities = true
       rest.removeFirst()
     }
     if priority == nil, depth >= plans.count, case .packed(let packed) = node.storage,
       let result = packed.assigning(assignments, group, depth: depth)
     {
+      addedMemoryMax += max(0, result.memoryBytes - packed.memoryBytes)
+      if ordersMax > 0 {
+        for assignment in assignments[group] {
+          addedMemoryMax += ordersMax * assignment.value.memoryBytes
+        }
+      }
       node = result
       return
     }
@@ -213,7 +236,9 @@ private struct Application {
       node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
       if hasPlan { plans.removeLast() }
     }
-    if let packedBytes, node.packed == nil { unpackedBytes += packedBytes }
+    if let packedBytes, node.packed == nil {
+      addedMemoryMax += Application.memoryOfPackedByteMax * packedBytes
+    }
     if depth < plans.count { plans[depth].attachHere(&node) }
     if let priority {
       node = node.withPriority(priority)
@@ -222,6 +247,16 @@ private struct Application {
       // priority, in either sequence.
       node = node.withPriority(oldPriority)
     }
+  }
+
+  /// The bytes of the pages of a branch for each byte that it took while it was packed.
+  private static let memoryOfPackedByteMax = 64
+
+  /// Counts the memory of a new key: at most a page of one child, or its share of pages that are half full, and the same
+  /// in each index.
+  private mutating func addKey(_ key: Key, depth: Int) {
+    let indexes = depth < plans.count ? ordersMax : 0
+    addedMemoryMax += key.ownMemory + 320 + (384 + key.ownMemory) * indexes
   }
 
   /// Appends the levels of the plan that match a child of the node at a depth. Returns whether there are any.
@@ -242,10 +277,13 @@ private struct Application {
       ? firstChanged?.result : changed.isEmpty ? nil : changed[identity]
     if let earlier, isSame(earlier.group, earlier.depth, group, depth) {
       node = earlier.node
+      addedMemoryMax += earlier.addedMemoryMax
       return
     }
+    let before = addedMemoryMax
     apply(group, to: &node, depth: depth)
-    let result = Changed(group: group, depth: depth, node: node)
+    let result = Changed(
+      group: group, depth: depth, node: node, addedMemoryMax: addedMemoryMax - before)
     if firstChanged == nil || firstChanged?.identity == identity {
       firstChanged = (identity, result)
     } else {

@@ -38,6 +38,10 @@ public final class TreeBound: Sendable {
   /// The bytes of all trees if each commit that was neither measured nor counted has added the most that it can.
   fileprivate var bytesAtMost: Int { bytes + uncounted.load(ordering: .relaxed) }
 
+  /// The bytes of all trees up to which a measured commit is accepted. Commits that are not counted yet keep the most that
+  /// they can have added, so that all together do not exceed the bound.
+  fileprivate var bytesMaxOfMeasured: Int { bytesMax - max(0, uncounted.load(ordering: .relaxed)) }
+
   /// Whether at least some sixteenths of the bound may be used.
   fileprivate func mayUse(sixteenths: Int) -> Bool { bytesAtMost >= bytesMax / 16 * sixteenths }
 
@@ -109,8 +113,8 @@ public final class TreeBound: Sendable {
 /// The number follows from the tree: it is counted when the server starts. So it is also right after writes of the
 /// administrator, of other nodes, a restore and an import.
 ///
-/// Far below the bound, commits only add the bytes of their text. The tree is counted again, on another thread, before
-/// so many keys and bytes were added that it may have come near the bound. Near the bound, the engine's thread measures
+/// Far below the bound, commits only add the bytes of their text. The tree is counted again, on another thread, when the
+/// most that they can have added comes near the bound. Near the bound, the engine's thread measures
 /// what a commit adds before it accepts the commit, and the other thread counts the pages that commits change.
 ///
 /// A count of a large tree may cost more than all commits since the last count. From then on, the other thread counts the
@@ -242,16 +246,19 @@ public final class TreeCount: CommitObserver {
       state.commits += commits.count
       var (growth, atMost) = (0, 0)
       for commit in commits {
+        let most: Int
         switch commit.treeGrowth {
         case .measured(let bytes):
           growth += bytes
           continue
-        case .atMost(let bytes): atMost += bytes
-        case nil: atMost += commit.textBytes * TreeCount.memoryOfTextByteMax
+        case .atMost(let bytes): most = bytes
+        case nil: most = commit.textBytes * TreeCount.memoryOfTextByteMax
         }
+        atMost += most
         guard !isNear else { continue }
-        // A removed text may have taken fewer bytes of memory, or more.
-        let textGrowth = commit.textGrowth
+        // The text also has the keys of the paths, which may exist. A removed text may have taken fewer bytes of memory,
+        // or more.
+        let textGrowth = min(commit.textGrowth, most)
         growth += textGrowth
         atMost += max(0, -textGrowth)
         state.removed += max(0, -textGrowth)
@@ -390,7 +397,7 @@ extension TreeCount: TreeMemory {
     guard bytes > 0 else { return true }
     return state.withLock { state in
       guard !state.hasEnded else { return true }
-      guard bound.add(bytes, atMost: isBounded ? bound.bytesMax : .max) else {
+      guard bound.add(bytes, atMost: isBounded ? bound.bytesMaxOfMeasured : .max) else {
         bound.noteRefusal()
         return false
       }

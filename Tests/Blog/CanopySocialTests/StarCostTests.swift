@@ -6,18 +6,22 @@
   import Synchronization
   import Testing
 
-  /// The cost of stars in copied pages, created objects of the tree and journaled bytes, which are the same on every
-  /// machine.
+  /// The cost of stars in copied pages, created objects of the tree, journaled bytes and memory, which are the same on
+  /// every machine.
   @Suite(.serialized, .timeLimit(.minutes(5))) struct StarCostTests {
     /// The cost of one star.
     private struct Cost: CustomStringConvertible {
       var pagesCopied = 0.0
       var objectsCreated = 0.0
       var journaledBytes = 0.0
+      /// The bytes that may be added to the memory of the tree, and those that are.
+      var memoryMax = 0.0
+      var memory = 0.0
 
       var description: String {
         "\(pagesCopied) copied pages, \(objectsCreated) created objects, "
-          + "\(journaledBytes) journaled bytes"
+          + "\(journaledBytes) journaled bytes, "
+          + "\(memory) bytes of memory of at most \(memoryMax)"
       }
     }
 
@@ -44,6 +48,7 @@
         let (pages, objects) = (counter.pagesCopied, counter.objectsCreated)
         await engine.run()
         #expect(journal.groups == [stars.count] && refused.withLock { $0 } == 0)
+        let (pagesAfter, objectsAfter) = (counter.pagesCopied, counter.objectsCreated)
         var scratch = JSONOutput()
         var bytes = 0
         for commit in journal.commits {
@@ -51,11 +56,18 @@
             bytes += $0.count + ($1?.count ?? 0)
           }
         }
+        var tree = Tree(root: root, indexPlan: Layout.indexPlan)
+        let before = tree
+        for commit in journal.commits { tree.apply(commit.assignments) }
+        var memory = MemoryCount()
+        memory.addDifference(from: before.root, to: tree.root)
         let count = Double(stars.count)
         return Cost(
-          pagesCopied: Double(counter.pagesCopied - pages) / count,
-          objectsCreated: Double(counter.objectsCreated - objects) / count,
-          journaledBytes: Double(bytes) / count)
+          pagesCopied: Double(pagesAfter - pages) / count,
+          objectsCreated: Double(objectsAfter - objects) / count,
+          journaledBytes: Double(bytes) / count,
+          memoryMax: Double(tree.addedMemoryMax - before.addedMemoryMax) / count,
+          memory: Double(memory.bytes) / count)
       }
     }
 
@@ -80,6 +92,7 @@
       #expect(cost.pagesCopied <= 6)
       #expect(cost.objectsCreated <= 6.5)
       #expect(cost.journaledBytes <= 250)
+      #expect(cost.memory <= cost.memoryMax && cost.memoryMax <= 640)
     }
 
     @Test func `stars of many users on one post share all copies of pages`() async throws {
@@ -90,6 +103,7 @@
       #expect(cost.pagesCopied <= 4)
       #expect(cost.objectsCreated <= 4.5)
       #expect(cost.journaledBytes <= 220)
+      #expect(cost.memory <= cost.memoryMax && cost.memoryMax <= 640)
     }
   }
 #endif

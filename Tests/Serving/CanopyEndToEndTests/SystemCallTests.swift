@@ -22,6 +22,38 @@ struct SystemCallTests {
     }
     try await server.destroy()
   }
+
+  @Test func `requests that are sent together share their reads, writes and synchronizations`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path, ["--threads", "1"])
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    let post = try await client.text("id", "POST \"a title\" \"a text\"")
+    let requests = 100
+    // The writes of a commit alone are those of its page and of the tail, a wake-up of the event loop, and the reply.
+    let most: [String: (reads: Int, writes: Int)] = [
+      "PING": (3, 3), "SHOW \(post)": (10, 15), "STAR \(post)": (40, 130),
+    ]
+    for (line, most) in most {
+      let batch = String(repeating: line + "\r\n", count: requests)
+      try await client.value(line)
+      let batches = 20
+      let before = try server.ioCalls()
+      for _ in 0..<batches {
+        try await client.send(batch)
+        for reply in try await client.readLines(requests) {
+          #expect(reply.hasPrefix("+"), "\(line)")
+        }
+      }
+      let after = try server.ioCalls()
+      let (reads, writes) = (after.reads - before.reads, after.writes - before.writes)
+      #expect((batches...batches * most.reads).contains(reads), "\(reads) reads of \(line)")
+      #expect((batches...batches * most.writes).contains(writes), "\(writes) writes of \(line)")
+    }
+    try await server.destroy()
+  }
 }
 
 extension ServerProcess {
