@@ -106,7 +106,8 @@ extension Batch {
         of: journaled, from: nil, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: assignments, since: before.addedMemoryMax, from: before, beforeImage)
+        of: assignments, journaled, text: text,
+        since: (before.addedMemoryMax, before.uncountedValues), from: before, beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       tree = before

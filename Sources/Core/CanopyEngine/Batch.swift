@@ -107,7 +107,7 @@ struct Batch {
       policy != nil || !views.isEmpty || !writer.authorizations.isIdle
       || memory?.isNearBound == true
     let before = isHeld ? tree : nil
-    let addedMemoryMax = tree.addedMemoryMax
+    let counts = (tree.addedMemoryMax, tree.uncountedValues)
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments, of: write)
     if let policy, let before {
@@ -126,8 +126,8 @@ struct Batch {
         of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: write.assignments, since: addedMemoryMax, isBounded: decision.isBounded, from: before,
-        beforeImage)
+        of: write.assignments, journaled, text: text, since: counts, isBounded: decision.isBounded,
+        from: before, beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       if let before { tree = before } else { tree.apply(beforeImage) }

@@ -42,17 +42,23 @@ extension Batch {
   ///
   /// - Parameters:
   ///   - assignments: those of the write. A removal is always admitted.
-  ///   - addedMemoryMax: that of the tree before the commit.
+  ///   - journaled: those of the commit, with all that follows from the write.
+  ///   - text: the text of the commit, if it is not too large.
+  ///   - counts: those of the tree before the commit.
   ///   - before: the tree before the commit; nil to undo the commit in a copy.
   /// - Throws: `EngineError.treeFull`; then nothing was counted.
   func growth(
-    of assignments: [Assignment], since addedMemoryMax: Int, isBounded: Bool = false,
-    from before: Tree?, _ beforeImage: [Assignment]
+    of assignments: [Assignment], _ journaled: [Assignment], text: CommitText?,
+    since counts: (added: Int, uncounted: Int), isBounded: Bool = false, from before: Tree?,
+    _ beforeImage: [Assignment]
   ) throws(EngineError) -> TreeGrowth? {
     guard let memory else { return nil }
     if assignments.allSatisfy(\.value.isAbsent) { return .atMost(0) }
-    let bytesMax = tree.addedMemoryMax - addedMemoryMax
-    if memory.admit(atMost: bytesMax) { return .atMost(bytesMax) }
+    var bytesMax: Int? = tree.addedMemoryMax - counts.added
+    if tree.uncountedValues != counts.uncounted {
+      bytesMax = text?.memoryMax(of: journaled, orders: tree.ordersMax)
+    }
+    if let bytesMax, memory.admit(atMost: bytesMax) { return .atMost(bytesMax) }
     var old = before ?? tree
     if before == nil { old.apply(beforeImage) }
     let bytes = MemoryCount.growth(from: old.root, to: tree.root)

@@ -120,14 +120,6 @@ public struct MemoryCount: Sendable {
 }
 
 extension Node {
-  /// The bytes of the node and all below it. O(size); O(1) for a packed branch.
-  var memoryBytes: Int {
-    guard pages != nil else { return ownMemory }
-    var count = MemoryCount()
-    count.add(self)
-    return count.bytes
-  }
-
   /// The children, if they have pages.
   fileprivate var pages: Children? {
     switch storage {

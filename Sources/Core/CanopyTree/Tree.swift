@@ -13,6 +13,8 @@ public struct Tree: Sendable {
   ///
   /// A single call may add a page for one key. The number holds for the sum of many calls.
   public private(set) var addedMemoryMax = 0
+  /// The number of assigned values so far that `addedMemoryMax` leaves out, because they have too many nodes to be counted.
+  public private(set) var uncountedValues = 0
 
   /// Creates a tree.
   ///
@@ -53,6 +55,7 @@ public struct Tree: Sendable {
       sorted, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax)
     application.apply(sorted.indices, to: &root, depth: 0)
     addedMemoryMax += application.addedMemoryMax
+    uncountedValues += application.uncountedValues
     return application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
@@ -148,6 +151,7 @@ private struct Application {
 
   /// The bytes that are added to the memory of the tree, or more. See `Tree.addedMemoryMax`.
   private(set) var addedMemoryMax = 0
+  private(set) var uncountedValues = 0
 
   /// The results for subtrees that may stand in more than one place.
   ///
@@ -166,6 +170,7 @@ private struct Application {
     let depth: Int
     let node: Node
     let addedMemoryMax: Int
+    let uncountedValues: Int
   }
 
   /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
@@ -203,22 +208,22 @@ private struct Application {
         if depth < plans.count, indexed?.holds(assignments[first]) != true {
           plans[depth].attach(&node)
         }
-        addedMemoryMax += (1 + ordersMax) * node.memoryBytes
+        addMemory(of: node, places: 1 + ordersMax)
         return
       }
       priority = assignments[first].value
-      addedMemoryMax +=
-        Prioritized.memoryBytes + (1 + ordersMax) * assignments[first].value.memoryBytes
+      addedMemoryMax += Prioritized.memoryBytes
+      addMemory(of: assignments[first].value, places: 1 + ordersMax)
       touchesPriorities = true
       rest.removeFirst()
     }
     if priority == nil, depth >= plans.count, case .packed(let packed) = node.storage,
       let result = packed.assigning(assignments, group, depth: depth)
     {
-      addedMemoryMax += max(0, result.memoryBytes - packed.memoryBytes)
+      addedMemoryMax += max(0, result.ownMemory - packed.memoryBytes)
       if ordersMax > 0 {
         for assignment in assignments[group] {
-          addedMemoryMax += ordersMax * assignment.value.memoryBytes
+          addMemory(of: assignment.value, places: ordersMax)
         }
       }
       node = result
@@ -259,6 +264,17 @@ private struct Application {
     addedMemoryMax += key.ownMemory + 320 + (384 + key.ownMemory) * indexes
   }
 
+  /// The nodes of a value up to which its memory is counted.
+  private static let countedNodesMax = 256
+
+  /// Counts the memory of a new value. A text in it stands in the tree, and may stand in each index.
+  private mutating func addMemory(of value: Node, places: Int) {
+    var count = MemoryCount(stepsMax: Application.countedNodesMax)
+    count.add(value)
+    addedMemoryMax += places * count.bytes
+    if !count.isComplete { uncountedValues += 1 }
+  }
+
   /// Appends the levels of the plan that match a child of the node at a depth. Returns whether there are any.
   private mutating func enterPlan(of key: Key, depth: Int) -> Bool {
     guard depth < plans.count, let plan = plans[depth].child(key) else { return false }
@@ -278,12 +294,14 @@ private struct Application {
     if let earlier, isSame(earlier.group, earlier.depth, group, depth) {
       node = earlier.node
       addedMemoryMax += earlier.addedMemoryMax
+      uncountedValues += earlier.uncountedValues
       return
     }
-    let before = addedMemoryMax
+    let before = (addedMemoryMax, uncountedValues)
     apply(group, to: &node, depth: depth)
     let result = Changed(
-      group: group, depth: depth, node: node, addedMemoryMax: addedMemoryMax - before)
+      group: group, depth: depth, node: node, addedMemoryMax: addedMemoryMax - before.0,
+      uncountedValues: uncountedValues - before.1)
     if firstChanged == nil || firstChanged?.identity == identity {
       firstChanged = (identity, result)
     } else {

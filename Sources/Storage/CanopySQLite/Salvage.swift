@@ -127,7 +127,7 @@ struct Salvage {
       let key = keys.joined(separator: ", ")
       let places = keys.map { _ in "?" }.joined(separator: ", ")
       var conditions: [String] = []
-      if range.low != nil { conditions.append("(\(key)) \(range.hasLow ? ">=" : ">") (\(places))") }
+      if range.low != nil { conditions.append("(\(key)) >= (\(places))") }
       if range.high != nil { conditions.append("(\(key)) < (\(places))") }
       let condition = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
       let order = keys.map { $0 + (backward ? " DESC" : "") }.joined(separator: ", ")
@@ -150,53 +150,46 @@ struct Salvage {
       try target.execute(sql: "DELETE FROM sqlite_sequence")
     }
     var rows = 0
-    if try scanBothWays(table, SalvageRange(), &rows).isWhole { return true }
+    let all = SalvageRange()
+    if try scan(table, all, backward: false, &rows, isLeaf: false).isWhole { return true }
+    _ = try scan(table, all, backward: true, &rows, isLeaf: false)
     let leaves =
       pages?.leaves(root: table.root, hasNumbers: table.hasNumbers, least: table.least) ?? []
     for (index, leaf) in leaves.enumerated() {
       let next = leaves.dropFirst(index + 1).first?.low
-      let range = SalvageRange(low: leaf.low, hasLow: true, high: next)
-      guard !range.isEmpty, let rest = try scanBothWays(table, range, &rows, isLeaf: true).hole
-      else { continue }
+      let range = SalvageRange(low: leaf.low, high: next)
+      guard !range.isEmpty else { continue }
+      let forward = try scan(table, range, backward: false, &rows, isLeaf: true)
+      if forward.isWhole { continue }
+      // In full: the search for the first key may have begun in the page before. If that one is damaged, its keys say
+      // nothing about the rows after them.
+      let backward = try scan(table, range, backward: true, &rows, isLeaf: true)
+      if backward.isWhole { continue }
+      let first = range.high == nil && !table.hasNumbers ? nil : forward.last
+      let rest = range.common(with: SalvageRange(low: first, high: backward.last))
       // A row of which another page is damaged separates the others of this one.
       let keys = pages?.keys(of: leaf, hasNumbers: table.hasNumbers, least: table.least) ?? []
       for (index, key) in keys.enumerated() {
         let next = keys.dropFirst(index + 1).first
-        let range = SalvageRange(low: key, hasLow: true, high: next).common(with: rest)
-        guard !range.isEmpty, range.hasLow || key != rest.low else { continue }
-        _ = try scan(table, range, backward: false, &rows, isLeaf: true)
+        let row = SalvageRange(low: key, high: next).common(with: rest)
+        guard !row.isEmpty else { continue }
+        _ = try scan(table, row, backward: false, &rows, isLeaf: true)
       }
     }
     return false
-  }
-
-  /// Copies the rows of a range forward up to the first that cannot be read, and then backward from its end.
-  ///
-  /// - Returns: the range in between, or nil, and whether a single scan has read all rows.
-  private mutating func scanBothWays(
-    _ table: Table, _ range: SalvageRange, _ rows: inout Int, isLeaf: Bool = false
-  ) throws -> (hole: SalvageRange?, isWhole: Bool) {
-    var hole = range
-    let forward = try scan(table, hole, backward: false, &rows, isLeaf: isLeaf)
-    if forward.isWhole { return (nil, true) }
-    if let last = forward.last { (hole.low, hole.hasLow) = (last, false) }
-    let backward = try scan(table, hole, backward: true, &rows, isLeaf: isLeaf)
-    if backward.isWhole { return (nil, false) }
-    hole.high = backward.last ?? hole.high
-    return (hole, false)
   }
 
   /// Copies the rows of a range in one direction up to the first that cannot be read.
   ///
   /// - Parameter isLeaf: whether the range is that of a leaf page. Then rows with other keys are left out, and the others
   ///   take the place of rows that damaged pages had with the same keys.
-  /// - Returns: the key of the last row, and whether all rows of the range were read, in order.
+  /// - Returns: the key of the last row if all rows until then were in order and in the range, and whether these were all.
   private mutating func scan(
     _ table: Table, _ range: SalvageRange, backward: Bool, _ rows: inout Int, isLeaf: Bool
   ) throws -> (last: SalvageKey?, isWhole: Bool) {
     scans += 1
     var last: SalvageKey?
-    var isOrdered = true
+    var isWhole = true
     do {
       let select = try ByteStatement(source, table.select(range, backward: backward))
       defer { select.end() }
@@ -205,24 +198,28 @@ struct Salvage {
         try select.bind(part, at: Int32(clamping: index + 1))
       }
       while try select.next() {
-        guard rows < rowsMax else { return (last, false) }
+        guard rows < rowsMax else { return (nil, false) }
         rows += 1
         let key = select.key(count)
         if let key, let last {
           let isAfter =
             backward ? SalvageRange.precedes(key, last) : SalvageRange.precedes(last, key)
-          isOrdered = isOrdered && isAfter
+          isWhole = isWhole && isAfter
         }
         last = key ?? last
         guard isLeaf else {
           try insert(select, table, from: count, "IGNORE")
           continue
         }
-        if let key, range.contains(key) { try insert(select, table, from: count, "REPLACE") }
+        if let key, range.contains(key) {
+          try insert(select, table, from: count, "REPLACE")
+        } else {
+          isWhole = false
+        }
       }
-      return (last, isOrdered)
+      return (isWhole ? last : nil, isWhole)
     } catch let error as DatabaseError where Salvage.isUnreadable(error) {
-      return (last, false)
+      return (isWhole ? last : nil, false)
     } catch let error as TargetError {
       throw error.error
     }

@@ -26,11 +26,9 @@ enum SalvageKeyPart: Equatable {
   }
 }
 
-/// A range of keys. A bound that is nil is that of the table.
+/// A range of keys, from the lower bound up to the upper one, without it. A bound that is nil is that of the table.
 struct SalvageRange: Equatable {
   var low: SalvageKey?
-  /// Whether the lower bound is in the range. The upper bound never is.
-  var hasLow = false
   var high: SalvageKey?
 
   /// Whether no key can be in the range.
@@ -40,16 +38,15 @@ struct SalvageRange: Equatable {
 
   /// Whether a key is in the range.
   func contains(_ key: SalvageKey) -> Bool {
-    (low.map { SalvageRange.precedes($0, key) || hasLow && $0 == key } ?? true)
+    (low.map { SalvageRange.precedes($0, key) || $0 == key } ?? true)
       && (high.map { SalvageRange.precedes(key, $0) } ?? true)
   }
 
   /// Returns the keys that are in both ranges.
   func common(with other: SalvageRange) -> SalvageRange {
     var range = self
-    if let bound = other.low, low.map({ !SalvageRange.precedes(bound, $0) }) ?? true {
-      let isSame = low.map { $0 == bound } ?? false
-      (range.low, range.hasLow) = (bound, other.hasLow && (hasLow || !isSame))
+    if let bound = other.low, low.map({ SalvageRange.precedes($0, bound) }) ?? true {
+      range.low = bound
     }
     if let bound = other.high, high.map({ SalvageRange.precedes(bound, $0) }) ?? true {
       range.high = bound
