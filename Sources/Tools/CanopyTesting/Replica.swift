@@ -183,7 +183,7 @@ extension Listening {
     let keys = RandomWrites.keys.prefix(keysMax)
     let count = Int.random(in: 0...2, using: &random)
     let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }
-    let form = random.pick(Listening.Form.allCases)
+    let form = random.pick(EventForm.allCases)
     if random.oneIn(2) { return Listening(path, form: form) }
     let order: Order = random.pick([.key, .value, .priority, .child(Path.root.child(keys[0]))])
     let n = Int.random(in: 1...3, using: &random)
