@@ -188,6 +188,7 @@ enum Timestamp {
 extension Int64 {
   /// Returns the quotient rounded down, and the remainder, which is not negative. Precondition: `divisor` is positive.
   fileprivate func floorDivided(by divisor: Int64) -> (quotient: Int64, remainder: Int64) {
+    assert(divisor > 0, "the divisor is not positive")
     let (quotient, remainder) = quotientAndRemainder(dividingBy: divisor)
     return remainder < 0 ? (quotient - 1, remainder + divisor) : (quotient, remainder)
   }

@@ -54,7 +54,7 @@ extension Engine {
       }
       if let denied {
         authorizations.add(
-          id, authorization, verdict ?? ListenVerdict(isAllowed: true), at: time,
+          id, authorization, verdict ?? ReadVerdict(isAllowed: true), at: time,
           isChecked: group?.checksAuthorizations ?? false, denied: denied)
       }
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))

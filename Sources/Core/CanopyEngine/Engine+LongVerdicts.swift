@@ -89,7 +89,7 @@ extension Engine {
   ///
   /// A denial counts although the tree has changed: the case was denied after a commit since which it waits.
   private func take(
-    _ verdict: ListenVerdict, of id: ListenAuthorizations.CaseID, at time: Int64, isCurrent: Bool,
+    _ verdict: ReadVerdict, of id: ListenAuthorizations.CaseID, at time: Int64, isCurrent: Bool,
     seen: [(path: Path, node: Node)]
   ) {
     let snapshot = snapshot

@@ -1,29 +1,6 @@
 public import CanopyTree
 internal import Synchronization
 
-/// The decision whether a listener may listen, and how long it holds.
-public struct ListenVerdict: Sendable {
-  /// Whether it may.
-  public var isAllowed: Bool
-  /// The places that the verdict depends on: it holds while nothing is written at, above or below them.
-  public var paths: [Path]
-  /// Whether it depends on the time as well. Then a commit repeats the authorization if the last one is a second
-  /// old.
-  public var dependsOnTime: Bool
-  /// Whether it depends on the query. If not, it holds for all queries of the caller at the path.
-  public var dependsOnQuery: Bool
-
-  /// Creates a verdict.
-  public init(
-    isAllowed: Bool, paths: [Path] = [], dependsOnTime: Bool = false, dependsOnQuery: Bool = true
-  ) {
-    self.isAllowed = isAllowed
-    self.paths = paths
-    self.dependsOnTime = dependsOnTime
-    self.dependsOnQuery = dependsOnQuery
-  }
-}
-
 /// Decides whether a listener may listen.
 public struct ListenAuthorization: Sendable {
   /// The subject of a decision: the caller and the data that they ask for.
@@ -79,7 +56,7 @@ public struct ListenAuthorization: Sendable {
 
   /// Returns a verdict if it takes few steps.
   public typealias Briefly =
-    @Sendable (_ root: Node, _ time: Int64, _ stepsLeft: inout Int) -> ListenVerdict?
+    @Sendable (_ root: Node, _ time: Int64, _ stepsLeft: inout Int) -> ReadVerdict?
 
   /// Creates an authorization.
   public init(
@@ -94,15 +71,15 @@ public struct ListenAuthorization: Sendable {
   /// Creates an authorization whose verdicts take few steps.
   public init(
     group: ObjectIdentifier? = nil, subject: Subject? = nil,
-    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ReadVerdict
   ) {
     self.init(group: group, subject: subject) { root, time, _ in authorize(root, time) }
   }
 
   /// Returns the verdict, however many steps it takes. The rules have a bound of their own, with which they decide.
-  public func authorize(_ root: Node, _ time: Int64) -> ListenVerdict {
+  public func authorize(_ root: Node, _ time: Int64) -> ReadVerdict {
     var stepsLeft = Int.max
-    return authorizeBriefly(root, time, &stepsLeft) ?? ListenVerdict(isAllowed: false)
+    return authorizeBriefly(root, time, &stepsLeft) ?? ReadVerdict(isAllowed: false)
   }
 }
 
@@ -156,7 +133,7 @@ final class ListenAuthorizations: Sendable {
   /// One authorization, with all listeners that have it.
   fileprivate struct Case {
     let authorization: ListenAuthorization
-    var verdict: ListenVerdict
+    var verdict: ReadVerdict
     var listeners: Set<Int> = []
     /// The number of listeners whose groups do not check authorizations.
     var uncheckingListeners = 0
@@ -225,7 +202,7 @@ final class ListenAuthorizations: Sendable {
   ///   - isChecked: whether the group of the listener checks its authorization before it delivers events.
   ///   - denied: called once, when it may no longer listen.
   func add(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64,
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ReadVerdict, at time: Int64,
     isChecked: Bool, denied: @escaping @Sendable () -> Void
   ) {
     change { state in
@@ -241,7 +218,7 @@ final class ListenAuthorizations: Sendable {
   ///   - time: the time of the verdict.
   ///   - sequence: the last commit before it.
   func set(
-    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict, at time: Int64,
+    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ReadVerdict, at time: Int64,
     after sequence: Int64
   ) {
     change { state in
@@ -367,7 +344,7 @@ final class ListenAuthorizations: Sendable {
   ///   - isLast: whether that commit is published, and no later one. Then the case waits no longer.
   /// - Returns: the listeners that may not go on, in the order in which they began.
   func setVerdict(
-    _ verdict: ListenVerdict, of id: CaseID, at time: Int64, after sequence: Int64, isLast: Bool
+    _ verdict: ReadVerdict, of id: CaseID, at time: Int64, after sequence: Int64, isLast: Bool
   ) -> Denied {
     change { state in
       guard let found = state.cases[id] else { return Denied() }
@@ -426,15 +403,15 @@ public struct ListenCheck: Sendable {
   public func allows(_ change: CommittedChange) -> Bool { verdict(after: change).isAllowed }
 
   /// Returns the verdict about the events of a commit, however many steps it takes.
-  public func verdict(after change: CommittedChange) -> ListenVerdict {
-    authorization?.authorize(change.after, change.time) ?? ListenVerdict(isAllowed: false)
+  public func verdict(after change: CommittedChange) -> ReadVerdict {
+    authorization?.authorize(change.after, change.time) ?? ReadVerdict(isAllowed: false)
   }
 }
 
 extension ListenAuthorizations.State {
   /// Adds a listener to the case of its authorization, with the latest verdict.
   fileprivate mutating func join(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ReadVerdict, at time: Int64
   ) {
     guard let authorization else { return }
     let caseID = findOrAddCase(authorization)
@@ -450,7 +427,7 @@ extension ListenAuthorizations.State {
     if let subject = authorization.subject, let id = subjects[subject] { return id }
     lastCase += 1
     cases[lastCase] = ListenAuthorizations.Case(
-      authorization: authorization, verdict: ListenVerdict(isAllowed: true))
+      authorization: authorization, verdict: ReadVerdict(isAllowed: true))
     if let subject = authorization.subject { subjects[subject] = lastCase }
     if let group = authorization.group { groups[group, default: []].insert(lastCase) }
     return lastCase
@@ -547,7 +524,7 @@ extension ListenAuthorizations.State {
   }
 
   fileprivate mutating func setVerdict(
-    _ verdict: ListenVerdict, of id: ListenAuthorizations.CaseID, at time: Int64
+    _ verdict: ReadVerdict, of id: ListenAuthorizations.CaseID, at time: Int64
   ) {
     guard let found = cases[id] else { return }
     let old = found.verdict
@@ -567,7 +544,7 @@ extension ListenAuthorizations.State {
   }
 
   private mutating func removeDependencies(
-    of id: ListenAuthorizations.CaseID, _ verdict: ListenVerdict
+    of id: ListenAuthorizations.CaseID, _ verdict: ReadVerdict
   ) {
     for path in verdict.paths {
       places.modify(at: path) { ids in

@@ -5,25 +5,15 @@ internal import Synchronization
 ///
 /// Listeners with the same target share one view: the events are computed once for all of them.
 public struct Listening: Hashable, Sendable {
-  /// The forms of events.
-  public enum Form: Hashable, Sendable, CaseIterable {
-    /// Each child that was removed, added, moved or changed.
-    case child
-    /// The whole value, whenever it has changed.
-    case value
-    /// The writes that a copy needs to stay equal: the places that changed, with their present values.
-    case sync
-  }
-
   /// The location.
   public var path: Path
   /// The selection of its children.
   public var query: Query
   /// The form.
-  public var form: Form
+  public var form: EventForm
 
   /// Creates a target.
-  public init(_ path: Path, _ query: Query = .all, form: Form = .child) {
+  public init(_ path: Path, _ query: Query = .all, form: EventForm = .child) {
     self.path = path
     self.query = query
     self.form = form
@@ -32,13 +22,13 @@ public struct Listening: Hashable, Sendable {
 
 /// An event of a listener.
 public enum ListenEvent: Sendable, Equatable {
-  /// A child in the query's result has changed. (`Form.child`)
+  /// A child in the query's result has changed. (`EventForm.child`)
   case child(ChildChange)
   /// The query's result has changed, and the location is now this node. Unless the query selects all, the
-  /// value is `Query.value(of:)` the node, which costs as much as the value is large. (`Form.value`)
+  /// value is `Query.value(of:)` the node, which costs as much as the value is large. (`EventForm.value`)
   case value(Node)
   /// These places below the location have these values now, and everything else is unchanged; the location
-  /// itself is the root. (`Form.sync`)
+  /// itself is the root. (`EventForm.sync`)
   case put([Assignment])
 }
 
@@ -70,7 +60,7 @@ public struct ListenStart: Sendable {
     self.init(listening, snapshot, nil)
   }
 
-  init(_ listening: Listening, _ snapshot: Snapshot, _ verdict: ListenVerdict?) {
+  init(_ listening: Listening, _ snapshot: Snapshot, _ verdict: ReadVerdict?) {
     self.listening = listening
     root = snapshot.root
     sequence = snapshot.sequence

@@ -85,7 +85,7 @@ struct Reauthorization: Sendable {
       guard let (id, authorization) = left.popFirst() else { return true }
       let verdict =
         authorization.map { turn.verdicts.verdict(of: $0, turn.root, turn.time) }
-        ?? ListenVerdict(isAllowed: true)
+        ?? ReadVerdict(isAllowed: true)
       if verdict.isAllowed {
         authorizations.set(
           authorization, of: id.number, verdict, at: turn.time, after: turn.sequence)
@@ -144,7 +144,7 @@ struct AuthorizingTurn {
   /// Returns the next verdict of a case; nil if there is no such case, or its verdict is asked for later.
   mutating func verdict(
     of id: ListenAuthorizations.CaseID, _ authorizations: ListenAuthorizations, mayTakeLong: Bool
-  ) -> ListenVerdict? {
+  ) -> ReadVerdict? {
     guard let authorization = authorizations.authorization(of: id) else { return nil }
     if mayTakeLong { return verdicts.verdict(of: authorization, root, time) }
     var stepsLeft = Engine.authorizingStepsAtOnceMax

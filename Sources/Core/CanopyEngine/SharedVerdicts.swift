@@ -1,4 +1,4 @@
-internal import CanopyTree
+public import CanopyTree
 
 /// The verdicts about one version of the tree, each asked for once.
 ///
@@ -7,7 +7,7 @@ internal import CanopyTree
 public struct SharedVerdicts: Sendable {
   /// The authorization is kept, so that no other caller gets the identity of one that is gone.
   private var verdicts:
-    [ListenAuthorization.Subject: (verdict: ListenVerdict, of: ListenAuthorization)] = [:]
+    [ListenAuthorization.Subject: (verdict: ReadVerdict, of: ListenAuthorization)] = [:]
 
   /// The callers and paths of which a verdict takes more steps than were left. They are not tried again.
   private var undecided: Set<ListenAuthorization.Subject> = []
@@ -18,7 +18,7 @@ public struct SharedVerdicts: Sendable {
   /// Returns the verdict of an authorization, however many steps it takes.
   mutating func verdict(
     of authorization: ListenAuthorization, _ root: Node, _ time: Int64
-  ) -> ListenVerdict {
+  ) -> ReadVerdict {
     if let known = known(authorization) { return known }
     let verdict = authorization.authorize(root, time)
     keep(verdict, of: authorization)
@@ -30,7 +30,7 @@ public struct SharedVerdicts: Sendable {
   /// - Parameter stepsLeft: the most steps. It is reduced by those that were taken, and none is left after nil.
   mutating func verdict(
     of authorization: ListenAuthorization, _ root: Node, _ time: Int64, stepsLeft: inout Int
-  ) -> ListenVerdict? {
+  ) -> ReadVerdict? {
     if let known = known(authorization) { return known }
     let subject = authorization.subject?.ofAllQueries
     let isUndecided = subject.map(undecided.contains) ?? false
@@ -49,14 +49,14 @@ public struct SharedVerdicts: Sendable {
   /// - Parameter change: the commit, which must be the same in all calls.
   public mutating func verdict(
     of check: ListenCheck, after change: CommittedChange, stepsMax: Int
-  ) -> ListenVerdict? {
-    guard let authorization = check.authorization else { return ListenVerdict(isAllowed: false) }
+  ) -> ReadVerdict? {
+    guard let authorization = check.authorization else { return ReadVerdict(isAllowed: false) }
     var stepsLeft = stepsMax
     return verdict(of: authorization, change.after, change.time, stepsLeft: &stepsLeft)
   }
 
   /// Keeps the verdict of a check for the others with the same subject.
-  public mutating func keep(_ verdict: ListenVerdict, of check: ListenCheck) {
+  public mutating func keep(_ verdict: ReadVerdict, of check: ListenCheck) {
     if let authorization = check.authorization { keep(verdict, of: authorization) }
   }
 
@@ -67,12 +67,12 @@ public struct SharedVerdicts: Sendable {
   }
 
   /// Returns the verdict of an authorization if it is known.
-  func known(_ authorization: ListenAuthorization) -> ListenVerdict? {
+  func known(_ authorization: ListenAuthorization) -> ReadVerdict? {
     guard !verdicts.isEmpty, let subject = authorization.subject else { return nil }
     return (verdicts[subject] ?? verdicts[subject.ofAllQueries])?.verdict
   }
 
-  private mutating func keep(_ verdict: ListenVerdict, of authorization: ListenAuthorization) {
+  private mutating func keep(_ verdict: ReadVerdict, of authorization: ListenAuthorization) {
     guard let subject = authorization.subject else { return }
     verdicts[verdict.dependsOnQuery ? subject : subject.ofAllQueries] = (verdict, authorization)
   }

@@ -10,6 +10,7 @@ enum Escape {
   ///
   /// - Precondition: the first byte is the backslash.
   static func json(_ bytes: ArraySlice<UInt8>) -> Outcome {
+    assert(bytes.first == UInt8(ascii: "\\"), "an escape begins with a backslash")
     let escape = bytes.dropFirst()
     switch escape.first {
     case UInt8(ascii: "\""): return .success(("\"", 2))

@@ -69,18 +69,6 @@ extension RuleSet {
   }
 }
 
-/// A read verdict with its dependencies.
-public struct ReadVerdict: Equatable, Sendable {
-  /// Whether the caller may read.
-  public var isAllowed: Bool
-  /// The locations that the rules read. If empty, the verdict does not depend on the tree.
-  public var paths: [Path]
-  /// Whether the rules read the time.
-  public var dependsOnTime: Bool
-  /// Whether the rules read the query.
-  public var dependsOnQuery = false
-}
-
 extension Evaluator {
   /// Whether any `.read` on the path holds. Evaluates deeper rules only if those above do not
   /// grant: deeper rules cannot revoke.

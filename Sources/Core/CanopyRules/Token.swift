@@ -199,6 +199,7 @@ struct Lexer {
   mutating func readPattern(
     from start: Int
   ) throws(TextProblem) -> (pattern: Pattern, range: Range<Int>) {
+    assert(bytes[start] == UInt8(ascii: "/"), "a pattern begins with a slash")
     index = start + 1
     var isInClass = false
     while true {

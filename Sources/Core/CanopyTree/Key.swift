@@ -53,6 +53,9 @@ public struct Key: Hashable, Sendable {
   /// - Throws: `TreeError.invalidKey` if there are no bytes, too many, or a forbidden one.
   package init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     guard !bytes.isEmpty else { throw .invalidKey("a key may not be empty") }
+    assert(
+      !bytes.contains { $0 >= 0x80 } || String(validating: bytes, as: UTF8.self) != nil,
+      "a key is not UTF-8")
     guard bytes.count <= Limits.keyBytesMax else {
       throw .invalidKey("a key may have at most \(Limits.keyBytesMax) bytes of UTF-8")
     }

@@ -167,6 +167,7 @@ extension Node {
   ///
   /// - Precondition: `part` is at least 0 and less than `parts`.
   public func forEachChild(inPart part: Int, of parts: Int, _ body: (Key, Node) -> Void) {
+    assert(0..<parts ~= part, "there is no such part")
     guard packed == nil, parts > 1, let children else {
       if part > 0 { return }
       return forEachChild {

@@ -34,6 +34,7 @@ extension Node {
   private func digest<E: Error>(
     isKept: Bool, _ pause: () throws(E) -> Void
   ) throws(E) -> NodeDigest {
+    assert(!isAbsent, "an absent node has no digest")
     let owner = isKept ? digestOwner : nil
     if let digest = owner?.digest { return digest }
     WorkCounter.touch()

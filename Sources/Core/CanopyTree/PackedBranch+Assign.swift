@@ -224,6 +224,7 @@ extension [Assignment] {
   ///
   /// - Precondition: the range is not empty, and all its paths have more keys than the depth.
   func endOfKey(at depth: Int, in range: Range<Int>) -> Int {
+    assert(!range.isEmpty, "there is no first assignment")
     let key = self[range.lowerBound].location.path.keys[depth]
     var end = range.lowerBound + 1
     while end < range.upperBound, self[end].location.path.keys[depth] == key { end += 1 }

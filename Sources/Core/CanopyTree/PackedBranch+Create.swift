@@ -117,6 +117,7 @@ extension PackedBranch {
     if let key, let value { parts += key.count + value.count + 3 + (head > 1 ? 1 : 0) }
     let hasComma = hasTail && (key != nil || head > 1)
     let count = members.count - removed.count + (key == nil ? 0 : 1)
+    assert(count > 0, "a branch is not empty")
     return PackedBranch(childCount: count, byteCount: parts + (hasComma ? 1 : 0)) { table, copy in
       var writer = ByteWriter(copy)
       writer.write(text[..<head])

@@ -36,6 +36,7 @@ struct PaddedInteger: Hashable, Sendable {
   ///
   /// - Precondition: `bytes` has room for `bytesMax` bytes.
   func write(into bytes: UnsafeMutableRawBufferPointer) -> Int {
+    assert(bytes.count >= PaddedInteger.bytesMax, "no room for the number")
     var magnitude = value.magnitude
     var i = Int(length)
     while i > 0 {
@@ -51,7 +52,10 @@ struct PaddedInteger: Hashable, Sendable {
   ///
   /// - Precondition: both keys spell a 32-bit integer.
   static func precedes(_ a: Key, _ b: Key) -> Bool {
-    guard let x = a.sortingNumber, let y = b.sortingNumber else { return false }
+    guard let x = a.sortingNumber, let y = b.sortingNumber else {
+      assertionFailure("a key spells no 32-bit integer")
+      return false
+    }
     if x != y { return x < y }
     return a.withUTF8 { a in
       b.withUTF8 { b in

@@ -14,6 +14,7 @@ extension SortedTree {
   ///
   /// - Precondition: `part` is at least 0 and less than `parts`.
   func forEach(inPart part: Int, of parts: Int, _ body: (Element) -> Void) {
+    assert(0..<parts ~= part, "there is no such part")
     let (size, larger) = count.quotientAndRemainder(dividingBy: parts)
     var rest = part < larger ? size + 1 : size
     guard rest > 0, let first = element(atRank: part * size + min(part, larger)) else { return }

@@ -44,7 +44,9 @@ extension String {
   /// - Precondition: the first `count` bytes are whole scalars, as after a match with
   ///   `hasBytePrefix`.
   public func droppingBytes(_ count: Int) -> String {
-    String(decoding: utf8.dropFirst(count), as: UTF8.self)
+    let rest = utf8.dropFirst(count)
+    assert(rest.first.map { $0 & 0xC0 != 0x80 } ?? true, "a scalar would be cut")
+    return String(decoding: rest, as: UTF8.self)
   }
 
   /// The text with the letters A to Z in lower case and all other characters unchanged.

@@ -52,6 +52,7 @@ public enum ForeignProtocol: Sendable, Equatable {
   ///
   /// - Precondition: the line ends in a digit.
   private static func isRequestLine(_ line: UnsafeRawBufferPointer) -> Bool {
+    assert(line.last.map { 0x30...0x39 ~= $0 } ?? false, "the last byte is no digit")
     let space = UInt8(ascii: " ")
     guard let beforeVersion = line.lastIndex(of: space) else { return false }
     let version = line[(beforeVersion + 1)...]

@@ -1,15 +1,5 @@
 public import CanopyTree
 
-/// The forms of the events of a LISTEN.
-public enum EventForm: String, Sendable, CaseIterable {
-  /// An event for each child that was removed, added, moved or changed.
-  case child
-  /// An event with the whole value.
-  case value
-  /// Events with the minimal changes that keep a copy equal.
-  case sync
-}
-
 /// The options of a LISTEN.
 public struct ListenOptions: Equatable, Sendable {
   /// The query.

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 
 /// The verdicts that a hub has asked for before it delivers the events of one commit, each asked for once. Use it on the
 /// loop of the hub only.
@@ -11,13 +12,13 @@ final class CheckedVerdicts {
   private var verdicts = SharedVerdicts()
 
   /// Returns the verdict of a check if it is known, or takes few steps; else nil.
-  func verdict(of check: ListenCheck, after change: CommittedChange) -> ListenVerdict? {
+  func verdict(of check: ListenCheck, after change: CommittedChange) -> ReadVerdict? {
     begin(change)
     return verdicts.verdict(of: check, after: change, stepsMax: CheckedVerdicts.stepsMax)
   }
 
   /// Keeps the verdict of a check for the others with the same subject.
-  func keep(_ verdict: ListenVerdict, of check: ListenCheck, after change: CommittedChange) {
+  func keep(_ verdict: ReadVerdict, of check: ListenCheck, after change: CommittedChange) {
     begin(change)
     verdicts.keep(verdict, of: check)
   }

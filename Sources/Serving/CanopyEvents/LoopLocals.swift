@@ -1,3 +1,4 @@
+package import CanopySession
 package import NIOCore
 internal import Synchronization
 
@@ -18,5 +19,38 @@ package final class LoopLocals<Value: Sendable>: Sendable {
       values[ObjectIdentifier(loop)] = value
       return value
     }
+  }
+}
+
+/// The values that the connections of one event loop share for each namespace but the default one. Use it on that
+/// loop only.
+///
+/// A value is created at the first use of its namespace on the loop, and is dropped when the namespace is closed.
+package final class NamespaceLocals<Value> {
+  private let loop: any EventLoop
+  private var values: [ObjectIdentifier: Value] = [:]
+
+  package init(loop: any EventLoop) {
+    self.loop = loop
+  }
+
+  /// The number of namespaces with a value.
+  package var count: Int { values.count }
+
+  /// Returns the value of an open namespace.
+  ///
+  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  package func value(of operations: Operations, _ make: () -> Value) -> Value {
+    loop.assertInEventLoop()
+    // The identity is not used again while the value exists, because a value refers to its operations.
+    let id = ObjectIdentifier(operations)
+    if let value = values[id] { return value }
+    let value = make()
+    values[id] = value
+    let bound = NIOLoopBound(self, eventLoop: loop)
+    operations.onClose { [loop] in
+      loop.execute { bound.value.values[id] = nil }
+    }
+    return value
   }
 }

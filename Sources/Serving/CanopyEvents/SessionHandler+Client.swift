@@ -5,6 +5,7 @@ internal import NIOCore
 /// The connection as the administrator sees it.
 extension SessionHandler: LoopClient {
   package final func clientState(_ id: Int64, listMax: Int) -> ClientState {
+    assertInEventLoop()
     var state = ClientState(
       id: id, kind, address: client.address, since: client.since,
       namespace: operations.namespace)

@@ -8,6 +8,7 @@ extension SessionHandler {
   /// Takes no more requests. When those that were taken are answered, the client gets the reason, and the connection
   /// closes.
   package final func endRequests(_ reason: String) {
+    assertInEventLoop()
     guard session.takesInput else { return }
     closing.reason = WireError(.overloaded, reason)
     keptInput.drop()
@@ -60,6 +61,7 @@ extension SessionHandler {
   /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
   /// the memory is needed now.
   final func endForMemory() {
+    assertInEventLoop()
     guard !session.isLost else { return }
     if session.ledger.unsent + session.ledger.unencoded > SessionHandler.sentBytesMin {
       operations.memory.lines.add(
@@ -83,12 +85,14 @@ extension SessionHandler {
 
   /// Notes that on-disconnect writes have an outcome.
   final func endCarryOut() {
+    assertInEventLoop()
     carryOutsUnderWay -= 1
     if hasNoChanges { endChanges() }
   }
 
   /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
   final func end(_ reason: WireError) {
+    assertInEventLoop()
     guard let context, session.abandon() else { return }
     closing.reason = reason
     perform(context)

@@ -16,6 +16,7 @@ extension SessionHandler {
 
   /// Sets the login of the connection, or nil for none, and ends the watch of the previous one.
   final func hold(_ login: AdministratorLogin?) {
+    assertInEventLoop()
     if let held = heldLogin {
       held.login.removeObserver(held.number)
       held.expiry?.cancel()
@@ -52,6 +53,7 @@ extension SessionHandler {
   }
 
   private func endBecause(endOf login: AdministratorLogin) {
+    assertInEventLoop()
     guard heldLogin?.login === login else { return }
     hold(nil)
     end(

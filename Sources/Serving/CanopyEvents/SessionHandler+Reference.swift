@@ -21,6 +21,7 @@ package final class ConnectionReference {
 extension SessionHandler {
   /// Returns the reference to the connection.
   package final func reference() -> NIOLoopBound<ConnectionReference> {
+    assertInEventLoop()
     let isOpen = context != nil && !session.isLost
     let reference = ownReference ?? ConnectionReference(isOpen ? self : nil)
     // `endReference` has run for a connection that ended; a new reference must not keep it.

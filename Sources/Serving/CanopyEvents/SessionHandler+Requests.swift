@@ -17,6 +17,7 @@ extension SessionHandler {
     _ decode: @escaping @Sendable (UnsafeRawBufferPointer, _ bytes: Int) throws -> Decoded,
     receive: @escaping (Result<Decoded, any Error>) -> Void
   ) {
+    assertInEventLoop()
     let bytes = Request.memoryBytes(text: text)
     keptInput.bytesBeside = text.count + bytes
     guard admitInput() else {
@@ -64,6 +65,7 @@ extension SessionHandler {
   /// Whether input is to be decoded. If so, later reads see all commits that the client may know of, although the loop
   /// has not read them yet.
   package final func beginInput() -> Bool {
+    assertInEventLoop()
     guard session.takesInput, !endsWithLogin() else { return false }
     hub.inbox.release()
     return true
@@ -172,6 +174,7 @@ extension SessionHandler {
 
   /// Returns the root of the present tree; nil if events that led to it are to be sent before.
   private func takeRoot() -> Node? {
+    assertInEventLoop()
     if !subscribers.isEmpty {
       guard !session.isBehind, let snapshot = hub.takeSnapshot(), !session.isBehind else {
         return nil
@@ -191,6 +194,7 @@ extension SessionHandler {
   /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
   /// has ended. Until then the connection begins no request and sends no reply.
   package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
+    assertInEventLoop()
     session.beginWaitingForEvents()
     waitForHub { [self] snapshot in
       session.endWaitingForEvents()

@@ -5,6 +5,7 @@ package import NIOCore
 /// Sending: encoded output at once, and large replies and events in turns.
 extension SessionHandler: Flushable {
   package final func flush() {
+    assertInEventLoop()
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
     if isWritable { flush(context) } else { noteUnsent(context) }
@@ -142,6 +143,7 @@ extension SessionHandler: TurnTaker {
   }
 
   package final func takeTurn(bytes: Int) -> Int {
+    assertInEventLoop()
     scheduled.takesTurn = false
     // A long text that is decoded beside the loop ends the pause itself.
     guard session.isPaused, keptInput.bytesBeside == 0 else { return sendPiece(bytes: bytes) }

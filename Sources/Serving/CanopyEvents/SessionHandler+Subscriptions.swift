@@ -15,6 +15,7 @@ extension SessionHandler {
     _ number: Int64, _ result: Result<ListenStart, WireError>, isLarge: (ListenStart) -> Bool,
     mayResume: (Int64) -> Bool = { _ in false }
   ) {
+    assertInEventLoop()
     let isWanted = session.started(number, result, isLarge: isLarge, mayResume: mayResume)
     if !isWanted { unlisten(number, nil) }
     // The reply goes out now, because the hub may deliver an event next.
@@ -50,6 +51,7 @@ extension SessionHandler {
   private final func resumed(
     _ context: ChannelHandlerContext, _ number: Int64, _ result: Result<Resumption, WireError>
   ) {
+    assertInEventLoop()
     resumptions[number] = nil
     if clientProtocol?.beginsAfterEvents == true, !hub.drain() {
       return waitForEvents { [self] _, _ in session.resumed(number, result) }
@@ -117,6 +119,7 @@ extension SessionHandler: Subscriber {
   package final func accepts(
     _ notifications: [Notification], bytes: ValueBytes, for subscription: Int64
   ) -> Bool {
+    assertInEventLoop()
     noteEvents(bytes: bytes.json, for: subscription)
     let outcome = session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
@@ -156,6 +159,7 @@ extension SessionHandler: Subscriber {
   }
 
   private final func sendEvents(_ append: (inout LineOutput) -> Void) {
+    assertInEventLoop()
     guard session.isOpen, let context else { return }
     append(&output)
     noteUnsent(context)
@@ -164,6 +168,7 @@ extension SessionHandler: Subscriber {
   }
 
   package final func cancel(_ subscription: Int64, _ code: WireError.Code) {
+    assertInEventLoop()
     session.cancel(subscription, code)
     guard let context else { return }
     perform(context)

@@ -27,6 +27,7 @@ extension SessionHandler {
   package final func withhold(
     _ change: CommittedChange, from subscription: HubSubscription
   ) {
+    assertInEventLoop()
     guard session.isOpen, let context else { return }
     guard let grown = subscription.withhold(change) else { return endForUnreadEvents() }
     if !session.isBehind { withholding.progress = ReadProgress() }

@@ -180,8 +180,15 @@ open class SessionHandler {
 
   package final var operations: Operations { services.operations }
 
+  /// Asserts that the caller runs on the event loop of the connection. Other threads reach the connection by a task of
+  /// the loop, or by its inbox.
+  final func assertInEventLoop() {
+    assert(services.loop.inEventLoop, "a connection is used outside its event loop")
+  }
+
   /// Makes the state that of the present namespace.
   package final func move(to services: LoopServices) {
+    assertInEventLoop()
     self.services = services
     hub = services.hubs.shared
   }
@@ -192,6 +199,7 @@ open class SessionHandler {
     _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
     owner: ListenerOwner?, started: @escaping (Result<ListenStart, EventHub.Refusal>) -> Void
   ) {
+    assertInEventLoop()
     // The first subscription begins in the shared hub. There are no others whose events must keep their order.
     let present = subscribers.count > 1 ? hub : services.hubs.shared
     let isLarge =
@@ -229,6 +237,7 @@ open class SessionHandler {
   /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The events
   /// before the move still come from there.
   package final func noteLongCheck(of subscription: Int64) {
+    assertInEventLoop()
     guard hub === services.hubs.shared, subscribers[subscription] != nil else { return }
     chooseHub(using: hub, needsOwn: true)
   }
@@ -246,6 +255,7 @@ open class SessionHandler {
 
   /// Notes that the connection is active.
   open func activate(_ context: ChannelHandlerContext) {
+    assertInEventLoop()
     client.address = context.remoteAddress?.ipAddress ?? "local"
     client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
     client.since = operations.now()
@@ -363,6 +373,7 @@ open class SessionHandler {
 
   /// Receives the outcome of a request.
   package final func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
+    assertInEventLoop()
     tasks[slot] = nil
     if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
       services.metrics.end(measurement)
@@ -424,6 +435,7 @@ open class SessionHandler {
 
   /// Ends the session of a connection that is gone.
   open func channelInactive(context: ChannelHandlerContext) {
+    assertInEventLoop()
     if let id = client.id.take() { services.clients.remove(id) }
     closing.lingering?.cancel()
     expiry?.cancel()
@@ -483,6 +495,7 @@ open class SessionHandler {
   /// A call from within an action performs those alone that the session has decided on already. A reply would precede
   /// the one that is being sent.
   package final func perform(_ context: ChannelHandlerContext) {
+    assertInEventLoop()
     let isWithin = isPerforming
     isPerforming = true
     defer {

@@ -111,7 +111,7 @@ final class ViewDelivery {
 
   /// The result of a check that takes long. Any thread may set it.
   private final class LongCheck: Sendable {
-    let verdict = Mutex<ListenVerdict?>(nil)
+    let verdict = Mutex<ReadVerdict?>(nil)
   }
 
   private let view: LocalView
@@ -234,7 +234,7 @@ final class ViewDelivery {
     }
     guard let check = run.checks?.first else { return nil }
     if addGroup() { return Step(isLong: true) }
-    let verdict: ListenVerdict
+    let verdict: ReadVerdict
     if let longCheck = run.longCheck {
       verdict = longCheck.verdict.withLock { $0 } ?? check.verdict(after: change)
       checked.keep(verdict, of: check, after: change)

@@ -189,6 +189,7 @@ private enum FrameHead {
 extension Int {
   /// The least power of two that is not less. Precondition: the number is positive, and such a power exists.
   fileprivate var nextPowerOfTwo: Int {
-    1 << (Int.bitWidth - (self - 1).leadingZeroBitCount)
+    assert(1...(1 << (Int.bitWidth - 2)) ~= self, "there is no such power")
+    return 1 << (Int.bitWidth - (self - 1).leadingZeroBitCount)
   }
 }

@@ -1,9 +1,9 @@
 internal import CanopyAccounts
-internal import CanopyEngine
-internal import CanopyIdentity
+public import CanopyEngine
+public import CanopyIdentity
 internal import CanopySocial
 internal import CanopyTree
-internal import CanopyWire
+public import CanopyWire
 internal import Logging
 
 /// Requests about an account and its credentials, besides sign-up, login and the change of a known password.
@@ -148,4 +148,44 @@ extension Operations {
 extension WireError {
   fileprivate static let addressNeeded = WireError(
     .invalidData, reason: .missingEmail, "the account has no e-mail address; set one first")
+}
+
+/// The credentials that an emulator accepts, and that everybody knows.
+extension Operations {
+  /// The credential of the administrator of an emulator, as official Admin libraries send it.
+  public static let emulatorOwner = "owner"
+
+  /// Whether only an emulator accepts a credential: that of its administrator, or a token without a signature.
+  public static func isOfEmulator(_ credential: String) -> Bool {
+    credential == emulatorOwner || IdentityService.lacksSignature(credential)
+  }
+
+  /// The error for a web page of a foreign site that uses an emulator.
+  public static let foreignPage = WireError(
+    .unauthenticated,
+    "pages of this origin may not use an emulator; allow it with --allow-origin")
+}
+
+/// The turns of requests about accounts and tokens.
+extension Operations {
+  /// Returns the group in which requests of a network take turns, for requests whose connection is not known; nil for this
+  /// machine, where each request has turns of its own.
+  func turns(of network: RemoteNetwork) -> TurnGroup? {
+    guard !network.isThisMachine else { return nil }
+    return TurnGroup(network: "\(network)", connection: ObjectIdentifier(memory))
+  }
+
+  /// Returns the turns of the steps of an identity request that compute: those of `decodeBeside` from `longTextBytes` on,
+  /// and those of `shortWork` for fewer.
+  ///
+  /// - Parameter group: the connection and its network, which share their turns; nil for a request of its own.
+  public func computing(for group: TurnGroup?) -> ComputingTurns {
+    ComputingTurns { [self] bytes, step in
+      if bytes >= Operations.longTextBytes {
+        try await decodeBeside(bytes: bytes, group) { step() }
+      } else {
+        try await shortWork.withTurn(of: group) { step() }
+      }
+    }
+  }
 }

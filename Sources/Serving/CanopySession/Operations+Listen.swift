@@ -17,7 +17,7 @@ extension Operations {
   ) throws(WireError) -> SubscriptionRequest {
     // Refuses at once if a few steps of the present rules do; the rules decide again when the listener begins.
     _ = try checkReadBriefly(path, options.query, in: engine.root, as: identity)
-    let listening = Listening(path, options.query, form: Listening.Form(options.form))
+    let listening = Listening(path, options.query, form: options.form)
     return SubscriptionRequest(
       subject: .tree(listening), since: options.since, isAuthorized: true)
   }
@@ -111,14 +111,4 @@ extension Operations {
   private static let connected: Key = "connected"
   private static let serverTime: Key = "serverTime"
   private static let serverTimeOffset: Key = "serverTimeOffset"
-}
-
-extension Listening.Form {
-  fileprivate init(_ form: EventForm) {
-    switch form {
-    case .child: self = .child
-    case .value: self = .value
-    case .sync: self = .sync
-    }
-  }
 }

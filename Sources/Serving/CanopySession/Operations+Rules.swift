@@ -124,14 +124,9 @@ extension Operations {
     }
     let subject = ListenAuthorization.Subject(caller: group, listening)
     return ListenAuthorization(group: group, subject: subject) { [rules] root, time, stepsLeft in
-      guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
-      let verdict = rules.current.rules.authorizeRead(
+      guard let caller = identity.caller(at: time) else { return ReadVerdict(isAllowed: true) }
+      return rules.current.rules.authorizeRead(
         listening.path, listening.query, in: root, as: caller, stepsLeft: &stepsLeft)
-      return verdict.map {
-        ListenVerdict(
-          isAllowed: $0.isAllowed, paths: $0.paths, dependsOnTime: $0.dependsOnTime,
-          dependsOnQuery: $0.dependsOnQuery)
-      }
     }
   }
 

@@ -54,17 +54,12 @@ extension ReplyJSON {
 
   /// Creates the description of a subscription.
   init(_ listen: ClientState.Listen) {
-    let form: ReplyJSON =
-      switch listen.listening?.form {
-      case .child?: .text("child")
-      case .value?, nil: .text("value")
-      case .sync?: .text("sync")
-      }
+    let form = listen.listening?.form ?? .value
     self = [
       "sub": .number(listen.number),
       "path": listen.listening.map { .text("/\($0.path.text)") } ?? .null,
       "query": .object(listen.listening.map { ReplyJSON.options(of: $0.query) } ?? []),
-      "events": form,
+      "events": .text(form.rawValue),
     ]
   }
 }

@@ -1,6 +1,5 @@
 public import CanopyEngine
 public import CanopyTree
-public import CanopyWire
 
 /// A subscription that a client asks for, with all names resolved.
 public struct SubscriptionRequest: Sendable {

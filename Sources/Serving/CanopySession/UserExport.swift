@@ -1,4 +1,5 @@
 public import CanopyAccounts
+internal import CanopyEngine
 public import CanopySocial
 public import CanopyTree
 public import CanopyWire
@@ -90,5 +91,24 @@ extension Contributions {
       ("stars", .array(stars.map { .key($0) })),
       ("after", next.map { .text($0.text) } ?? .null),
     ]
+  }
+}
+
+/// The export of a user's data.
+extension Operations {
+  /// Returns a page of everything that the server has about a user. The blog is in the default namespace.
+  func export(
+    _ page: ExportPage, of uid: Key, from network: RemoteNetwork
+  ) async throws -> Reply {
+    let engine = (home ?? self).engine
+    let export = try await UserExport(
+      page, of: uid, accounts: accounts, username: { Users.username(of: uid, in: engine.root) },
+      contributions: { position in
+        // With the tree at the turn: a call that waits must not hold a version.
+        try await beside(turns(of: network)) {
+          Contributions(of: uid, from: position, limit: page.limit, in: engine.root)
+        }
+      })
+    return try bounded(export.json, "ask for fewer entries")
   }
 }

@@ -305,6 +305,22 @@
     }
   }
 
+  /// The last warning of the server during a query. The server sends one for a commit that did not wait for its
+  /// standby.
+  final class Notices {
+    var warning: String?
+
+    static let receiver: @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?) -> Void = {
+      context, result in
+      guard let context, let result,
+        let code = PQresultErrorField(result, 0x43), let text = PQresultErrorField(result, 0x4D)
+      else { return }
+      // The states of class 01 are warnings without an error.
+      guard String(cString: code).utf8.elementsEqual("01000".utf8) else { return }
+      Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().warning = String(cString: text)
+    }
+  }
+
   // The macros of libpq's header are characters in C, which Swift does not import.
   private let PG_DIAG_SEVERITY_CODE: Character = "V"
   private let PG_DIAG_SQLSTATE_CODE: Character = "C"

@@ -128,6 +128,7 @@ struct LogSum {
 
   /// Adds bytes. Precondition: their count is a multiple of eight.
   mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    assert(bytes.count.isMultiple(of: 8), "a sum covers whole pairs of words")
     var (a, b) = (a, b)
     var offset = 0
     while offset + 8 <= bytes.count {

@@ -9,7 +9,8 @@ enum SalvageKeyPart: Equatable {
 
   /// Whether this value comes before another. Precondition: both are of one kind.
   static func < (one: SalvageKeyPart, other: SalvageKeyPart) -> Bool {
-    switch (one, other) {
+    assert(one.isLike(other), "the values are of two kinds")
+    return switch (one, other) {
     case (.number(let one), .number(let other)): one < other
     case (.text(let one), .text(let other)), (.blob(let one), .blob(let other)):
       one.lexicographicallyPrecedes(other)

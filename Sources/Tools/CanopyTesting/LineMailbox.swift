@@ -73,6 +73,7 @@ public final class LineMailbox: Sendable {
         try await withCheckedThrowingContinuation { continuation in
           let isReady = state.withLock { state in
             guard state.next == state.lines.count, !state.isClosed else { return true }
+            assert(state.waiter == nil, "two tasks read")
             state.waiter = continuation
             return false
           }

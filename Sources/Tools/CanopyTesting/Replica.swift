@@ -1,6 +1,7 @@
 public import CanopyEngine
 public import CanopyTree
 internal import Synchronization
+internal import Testing
 
 /// A copy of the data of a query that a listener builds from its events. It must equal the result of the query.
 ///
@@ -183,7 +184,7 @@ extension Listening {
     let keys = RandomWrites.keys.prefix(keysMax)
     let count = Int.random(in: 0...2, using: &random)
     let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }
-    let form = random.pick(Listening.Form.allCases)
+    let form = random.pick(EventForm.allCases)
     if random.oneIn(2) { return Listening(path, form: form) }
     let order: Order = random.pick([.key, .value, .priority, .child(Path.root.child(keys[0]))])
     let n = Int.random(in: 1...3, using: &random)
@@ -200,5 +201,22 @@ extension Engine {
   /// Returns the changes between a commit and the starting point of a listener.
   public func changes(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
     try await changes(since: since, to: start) { $0 }
+  }
+}
+
+extension Replica {
+  /// Begins to listen to the first engine on a journal, or resumes at a later one, and checks that the copy is right.
+  ///
+  /// - Parameter run: the number of the engine; 0 for the first.
+  package func check(_ run: Int, _ engine: Engine) async throws {
+    if run == 0 {
+      let id = await start(engine)
+      _ = try #require(id)
+    } else {
+      let resumed = try await resume(engine)
+      let (_, isAnew) = try #require(resumed)
+      #expect(!isAnew)
+    }
+    if let found = problem(engine.root) { Issue.record("run \(run): \(found)") }
   }
 }

@@ -9,7 +9,7 @@ struct ConcernedCasesTests {
 
   /// Adds listeners with authorizations of their own, whose verdicts depend on some places.
   private func add(_ ids: Range<Int>, _ paths: [Path], isChecked: Bool = true) {
-    let verdict = ListenVerdict(isAllowed: true, paths: paths)
+    let verdict = ReadVerdict(isAllowed: true, paths: paths)
     for id in ids {
       authorizations.add(
         id, ListenAuthorization { _, _ in verdict }, verdict, at: 0, isChecked: isChecked
@@ -59,7 +59,7 @@ struct ConcernedCasesTests {
     #expect(third.looks == 0 && third.later.isEmpty)
     #expect(authorizations.isIdle && authorizations.counts == (100, 100))
     #expect(authorizations.checks(of: Array(0..<100), at: 3).count == 100, "they still wait")
-    let verdict = ListenVerdict(isAllowed: true, paths: [try Path("a")])
+    let verdict = ReadVerdict(isAllowed: true, paths: [try Path("a")])
     for id in first.later.prefix(40) {
       _ = authorizations.setVerdict(verdict, of: id, at: 0, after: 3, isLast: true)
     }
@@ -77,7 +77,7 @@ struct ConcernedCasesTests {
     throws
   {
     let path = try Path("a")
-    let verdict = ListenVerdict(isAllowed: true, paths: [path])
+    let verdict = ReadVerdict(isAllowed: true, paths: [path])
     let subject = ListenAuthorization.Subject(caller: nil, Listening(path))
     let authorization = ListenAuthorization(subject: subject) { _, _ in verdict }
     var room = 0
@@ -94,7 +94,7 @@ struct ConcernedCasesTests {
   }
 
   @Test func `a verdict that depends on the time is hidden and found again as well`() throws {
-    let verdict = ListenVerdict(isAllowed: true, paths: [try Path("a")], dependsOnTime: true)
+    let verdict = ReadVerdict(isAllowed: true, paths: [try Path("a")], dependsOnTime: true)
     authorizations.add(
       1, ListenAuthorization { _, _ in verdict }, verdict, at: 0, isChecked: true
     ) {}

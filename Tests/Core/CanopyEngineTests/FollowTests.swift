@@ -12,7 +12,7 @@ import Testing
   {
     try await withNodes { nodes in
       let replicas = nodes.engines.map { _ in
-        Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+        EventForm.allCases.map { Replica(Listening(.root, form: $0)) }
       }
       for (engine, replicas) in zip(nodes.engines, replicas) {
         for replica in replicas { _ = await replica.start(engine) }
@@ -121,7 +121,7 @@ import Testing
   @Test func `a node that is behind what the journal keeps loads the tree again`() async throws {
     let waits = StepClock()
     try await withDeafNodes(waits: waits, followAfter: .seconds(1_000)) { nodes in
-      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      let replicas = EventForm.allCases.map { Replica(Listening(.root, form: $0)) }
       for replica in replicas { _ = await replica.start(nodes.engines[1]) }
       let events = Answers<Int64?>()
       _ = nodes.engines[1].takeMarks { event in

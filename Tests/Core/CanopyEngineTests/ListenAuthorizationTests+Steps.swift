@@ -31,7 +31,7 @@ extension ListenAuthorizationTests {
     dependsOnQuery: Bool = true, onLong: @escaping @Sendable (Node) -> Void = { _ in }
   ) -> ListenAuthorization {
     let verdict = { @Sendable (root: Node) in
-      ListenVerdict(
+      ReadVerdict(
         isAllowed: root.child("open") != false, paths: [Path.root.child("open")],
         dependsOnQuery: dependsOnQuery)
     }
@@ -253,7 +253,7 @@ extension ListenAuthorizationTests {
           stepsLeft = 0
           return nil
         }
-        let verdict = ListenVerdict(isAllowed: isAllowed.withLock { $0 }, paths: [place])
+        let verdict = ReadVerdict(isAllowed: isAllowed.withLock { $0 }, paths: [place])
         let number = asked.withLock {
           $0 += 1
           return $0

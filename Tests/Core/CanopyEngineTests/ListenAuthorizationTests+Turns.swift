@@ -59,7 +59,7 @@ extension ListenAuthorizationTests {
     try await withEngine(journal, configuration: configuration) { engine in
       let slow = ListenAuthorization { _, _ in
         setting.advance(.milliseconds(6))
-        return ListenVerdict(isAllowed: true)
+        return ReadVerdict(isAllowed: true)
       }
       let outcomes = Answers<Outcome>()
       let gate = journal.holdNextAppend()
@@ -185,7 +185,7 @@ extension ListenAuthorizationTests {
         let authorization = ListenAuthorization { _, time in
           setting.advance(.milliseconds(1))
           self.asked.add(time)
-          return ListenVerdict(isAllowed: true)
+          return ReadVerdict(isAllowed: true)
         }
         engine.listen(listening, authorization: authorization) { notification in
           self.received.add("\(number): \(notification.sequence)")

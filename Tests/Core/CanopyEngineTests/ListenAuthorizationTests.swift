@@ -16,7 +16,7 @@ import Testing
   func authorization(group: ObjectIdentifier? = nil) -> ListenAuthorization {
     ListenAuthorization(group: group) { root, time in
       asked.add(time)
-      return ListenVerdict(isAllowed: root.child("open") == true, paths: [Path.root.child("open")])
+      return ReadVerdict(isAllowed: root.child("open") == true, paths: [Path.root.child("open")])
     }
   }
 
@@ -117,7 +117,7 @@ import Testing
       let begin = clock.now
       let authorization = ListenAuthorization { _, time in
         asked.add(time - begin)
-        return ListenVerdict(isAllowed: time < begin + 2_000, dependsOnTime: true)
+        return ReadVerdict(isAllowed: time < begin + 2_000, dependsOnTime: true)
       }
       _ = try await listen(engine, authorization)
       for _ in 0..<50 { try await engine.set("other", 1) }
@@ -143,7 +143,7 @@ import Testing
       let authorization = ListenAuthorization { root, time in
         asked.add(time)
         let place = Path.root.child("open")
-        return ListenVerdict(
+        return ReadVerdict(
           isAllowed: root.at(place) == true, paths: [place], dependsOnTime: true)
       }
       _ = try await listen(engine, authorization)
@@ -163,7 +163,7 @@ import Testing
       let authorization = ListenAuthorization { root, _ in
         let name = root.child("where").stringValue ?? "a"
         let place = Path.root.child((try? Key(name)) ?? "a")
-        return ListenVerdict(
+        return ReadVerdict(
           isAllowed: root.at(place).isAbsent, paths: [Path.root.child("where"), place])
       }
       _ = try await listen(engine, authorization)
@@ -184,7 +184,7 @@ import Testing
     let isAllowed = Mutex(true)
     let authorization = { @Sendable (group: Group) in
       ListenAuthorization(group: ObjectIdentifier(group)) { _, _ in
-        ListenVerdict(isAllowed: isAllowed.withLock { $0 })
+        ReadVerdict(isAllowed: isAllowed.withLock { $0 })
       }
     }
     try await withEngine { engine in

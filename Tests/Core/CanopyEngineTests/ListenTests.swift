@@ -83,7 +83,7 @@ import Testing
   {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
-      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      let replicas = EventForm.allCases.map { Replica(Listening(.root, form: $0)) }
       for replica in replicas {
         let id = try #require(await replica.start(engine))
         engine.unlisten(id)
@@ -192,7 +192,7 @@ import Testing
   @Test func `a listener is not notified of a write that changes nothing for it`() async throws {
     try await withEngine { engine in
       try await engine.set("a", json(#"{"x":1,"y":2}"#))
-      let replicas = Listening.Form.allCases.map {
+      let replicas = EventForm.allCases.map {
         Replica(Listening(Path.root.child("a"), form: $0))
       }
       for replica in replicas { _ = await replica.start(engine) }

@@ -17,7 +17,7 @@ import Testing
   /// Returns the number of nodes that the engine touches for one write to a place with so many children, when
   /// listeners have different queries there.
   private static func work(
-    children count: Int, listeners: Int, _ form: Listening.Form, write: Write,
+    children count: Int, listeners: Int, _ form: EventForm, write: Write,
     costMax: Int = Engine.Configuration().notifyingCostMax
   ) async throws -> Int {
     var configuration = Engine.Configuration()
@@ -52,9 +52,9 @@ import Testing
     }
   }
 
-  @Test(arguments: Listening.Form.allCases)
+  @Test(arguments: EventForm.allCases)
   func `a small write costs the same however large the results of its listeners are`(
-    _ form: Listening.Form
+    _ form: EventForm
   ) async throws {
     let write = try Write([Write.Item(try Path("a/400"), 1)])
     let few = try await Self.work(children: 500, listeners: 50, form, write: write)
@@ -64,9 +64,9 @@ import Testing
     #expect(many < 50 * 200)
   }
 
-  @Test(arguments: Listening.Form.allCases)
+  @Test(arguments: EventForm.allCases)
   func `a large write does not cost more the more listeners there are`(
-    _ form: Listening.Form
+    _ form: EventForm
   ) async throws {
     let write = try Write((0..<1_000).map { Write.Item(try Path("a/\($0)"), Node(Int64($0))) })
     // One view costs 1,000 steps and some, so one or two are looked at.
@@ -89,7 +89,7 @@ import Testing
         Query.Bound(.absent, key: try Key(text), isInclusive: isInclusive)
       }
       let calls = Answers<String>()
-      func listen(_ name: String, _ query: Query, _ form: Listening.Form = .child) async throws {
+      func listen(_ name: String, _ query: Query, _ form: EventForm = .child) async throws {
         let started = Answers<Bool>()
         engine.listen(Listening(try Path("a"), query, form: form)) { _ in
           calls.add(name)
@@ -98,7 +98,7 @@ import Testing
         }
         #expect(await started.wait(for: 1) == [true])
       }
-      for form in Listening.Form.allCases {
+      for form in EventForm.allCases {
         try await listen("upper", try Query(order: .key, upper: bound("l", true)), form)
         try await listen(
           "limited", try Query(order: .key, upper: bound("l", true), limit: .last(1)), form)

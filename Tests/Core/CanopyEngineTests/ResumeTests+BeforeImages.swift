@@ -71,9 +71,9 @@ extension ResumeTests {
     }
   }
 
-  @Test(arguments: ["", "t", "t/a", "t/a/b"], Listening.Form.allCases)
+  @Test(arguments: ["", "t", "t/a", "t/a/b"], EventForm.allCases)
   func `a leaf that became a branch and was then removed is not kept`(
-    path: String, form: Listening.Form
+    path: String, form: EventForm
   ) async throws {
     try await withEngine(InMemoryJournal()) { engine in
       let replica = Replica(Listening(try Path(path), form: form))

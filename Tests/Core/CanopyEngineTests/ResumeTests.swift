@@ -104,7 +104,7 @@ import Testing
   @Test func `events that come while the journal is read follow the changes, once`() async throws {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
-      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      let replicas = EventForm.allCases.map { Replica(Listening(.root, form: $0)) }
       for replica in replicas {
         replica.leave(engine, try #require(await replica.start(engine)))
       }
@@ -157,7 +157,7 @@ import Testing
   {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
-      for form in Listening.Form.allCases {
+      for form in EventForm.allCases {
         let replica = Replica(Listening(.root, form: form))
         replica.leave(engine, try #require(await replica.start(engine)))
         try await engine.set("a", Node(engine.snapshot.sequence))
@@ -202,7 +202,7 @@ import Testing
       // A little more bytes than 1,200 commits cost.
       let text = Node(String(repeating: "x", count: 1_200 * Limits.resumedBytesPerCommit))
       try await engine.set("large/text", text)
-      let forms = Listening.Form.allCases
+      let forms = EventForm.allCases
       let small = forms.map { Replica(Listening(.root.child("n"), form: $0)) }
       let large = forms.map { Replica(Listening(.root.child("large"), form: $0)) }
       for replica in small + large {
@@ -237,7 +237,7 @@ import Testing
       let large = Node(String(repeating: "x", count: 900_000))
       let counts = [5, Limits.resumedBytesMin / 900_000 + 2]
       for (count, isAnew) in zip(counts, [false, true]) {
-        for form in Listening.Form.allCases {
+        for form in EventForm.allCases {
           let replica = Replica(Listening(.root.child("a"), form: form))
           replica.leave(engine, try #require(await replica.start(engine)))
           let first = journal.pages.count

@@ -174,9 +174,9 @@ struct WithheldChangesTests {
     return Tree(root: Node(children: [("a", Node(children: children))]), indexPlan: plan)
   }
 
-  @Test(arguments: Listening.Form.allCases)
+  @Test(arguments: EventForm.allCases)
   func `the events of a catch-up are those of the difference, for lists of many children`(
-    _ form: Listening.Form
+    _ form: EventForm
   ) throws {
     var random = SeededGenerator(printingSeedFor: "WithheldChangesTests.lists")
     let list = try Path("a")
@@ -244,9 +244,9 @@ struct WithheldChangesTests {
       ]
     }
 
-    @Test(arguments: Listening.Form.allCases)
+    @Test(arguments: EventForm.allCases)
     func `the work of a catch-up depends on the list and the writes, not on the children stored`(
-      _ form: Listening.Form
+      _ form: EventForm
     ) throws {
       func work(_ count: Int) throws -> [(name: String, nodes: Int)] {
         var result: [(name: String, nodes: Int)] = []

@@ -39,7 +39,9 @@ struct ReadVerdictTests {
       let verdict = try verdict(rule, data)
       let expected = try places.map { try Path($0) }
       #expect(
-        verdict == ReadVerdict(isAllowed: isAllowed, paths: expected, dependsOnTime: false),
+        verdict
+          == ReadVerdict(
+            isAllowed: isAllowed, paths: expected, dependsOnTime: false, dependsOnQuery: false),
         "\(rule)")
     }
     #expect(try verdict("now > 0").dependsOnTime)

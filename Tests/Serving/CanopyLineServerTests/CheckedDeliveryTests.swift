@@ -55,7 +55,7 @@ struct CheckedDeliveryTests {
     _ number: Int, _ listening: Listening, to authorizations: ListenAuthorizations,
     _ counts: Counts, steps: Int, isAllowed: Bool = true, dependsOnQuery: Bool = false
   ) {
-    let verdict = ListenVerdict(isAllowed: isAllowed, dependsOnQuery: dependsOnQuery)
+    let verdict = ReadVerdict(isAllowed: isAllowed, dependsOnQuery: dependsOnQuery)
     let authorization = ListenAuthorization(subject: .init(caller: nil, listening)) {
       _, _, stepsLeft in
       guard stepsLeft != .max else {
@@ -68,7 +68,7 @@ struct CheckedDeliveryTests {
       return verdict
     }
     authorizations.add(
-      number, authorization, ListenVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
+      number, authorization, ReadVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
   }
 
   @Test(arguments: [0, 1], [true, false])

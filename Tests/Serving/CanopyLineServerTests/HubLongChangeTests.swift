@@ -15,7 +15,7 @@ import Testing
   ///
   /// - Returns: the numbers of the events that were received before and after the work beside the loop, and of such works.
   private func events(
-    replacing count: Int, _ form: Listening.Form = .child, limits: Limits = Limits()
+    replacing count: Int, _ form: EventForm = .child, limits: Limits = Limits()
   ) async throws -> [Int] {
     let journal = FaultyJournal(InMemoryJournal())
     return try await withEngine(journal) { engine in
@@ -109,7 +109,7 @@ import Testing
     /// - Returns: whether it takes long, and the nodes that are touched on the event loop before the work beside it and
     ///   after it.
     private func deliver(
-      _ form: Listening.Form, children count: Int32, keeping derived: DerivedBytes
+      _ form: EventForm, children count: Int32, keeping derived: DerivedBytes
     ) throws -> (takesLong: Bool, touched: Int, pieces: Int) {
       let listening = Listening(
         try Path("a"), form == .sync ? try Query(order: .key, limit: .last(3)) : .all, form: form)
@@ -146,9 +146,9 @@ import Testing
       return (works > 0, touched, reader.pieces.count)
     }
 
-    @Test(arguments: Listening.Form.allCases, [0, 1_000_000])
+    @Test(arguments: EventForm.allCases, [0, 1_000_000])
     func `a large event is measured beside the loop, also if no memory is left to share it`(
-      _ form: Listening.Form, _ bytesMax: Int
+      _ form: EventForm, _ bytesMax: Int
     ) throws {
       let small = try deliver(form, children: 100, keeping: DerivedBytes(bytesMax: bytesMax))
       #expect(!small.takesLong && small.pieces == 0)

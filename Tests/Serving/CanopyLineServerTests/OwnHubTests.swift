@@ -303,7 +303,7 @@ import Testing
   ) async throws {
     let place = try Path("denied")
     let authorization = ListenAuthorization { root, _ in
-      ListenVerdict(isAllowed: root.at(place).isAbsent, paths: [place])
+      ReadVerdict(isAllowed: root.at(place).isAbsent, paths: [place])
     }
     try await withSetting { setting in
       let count = EventHubs.connectionMax

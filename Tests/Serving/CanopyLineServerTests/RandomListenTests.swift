@@ -17,7 +17,7 @@ import Testing
     let keys = RandomWrites.keys.prefix(5)
     let count = Int.random(in: 0...2, using: &random)
     let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }
-    let form = random.pick(Listening.Form.allCases)
+    let form = random.pick(EventForm.allCases)
     var options = ["\"events\":\"\(form)\""]
     if random.oneIn(3) { return ListenReplica(Listening(path, form: form), options: options[0]) }
     let order = random.pick(["$key", "$value", "$priority", "a"])

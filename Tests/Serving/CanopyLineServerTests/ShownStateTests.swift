@@ -40,9 +40,9 @@ import Testing
   }
 
   #if CANOPY_COUNT_WORK
-    @Test(arguments: Listening.Form.allCases)
+    @Test(arguments: EventForm.allCases)
     func `the event loop begins a large subscription with the nodes of its first piece alone`(
-      _ form: Listening.Form
+      _ form: EventForm
     ) throws {
       for query in try Self.queries() {
         for isReplacement in [false, true] {
@@ -64,7 +64,7 @@ import Testing
   #endif
 
   @Test func `a list that was made for a subscription is charged until its end`() throws {
-    for form in Listening.Form.allCases {
+    for form in EventForm.allCases {
       for query in try Self.queries() {
         let listening = Listening(.root, query, form: form)
         let subscribed = try Self.subscribed(listening, isReplacement: false)

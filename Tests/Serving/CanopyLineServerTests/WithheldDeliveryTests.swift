@@ -69,8 +69,8 @@ struct WithheldDeliveryTests {
         5,
         ListenAuthorization { root, _ in
           // The value after the commit is secret.
-          ListenVerdict(isAllowed: isAllowed || root.child("a").child("0") != 2)
-        }, ListenVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
+          ReadVerdict(isAllowed: isAllowed || root.child("a").child("0") != 2)
+        }, ReadVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
       // The rules have changed, and the engine has not asked them about the listener yet.
       authorizations.wait(authorizations.cases(of: nil), since: 6)
       let listening = Listening(try Path("a"), form: .value)

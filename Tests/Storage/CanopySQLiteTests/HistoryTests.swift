@@ -89,7 +89,7 @@ import Testing
             == (1...6).map { ["a/n\($0 % 3)"] })
         try await withEngine(store) { engine in
           let place = Path.root.child("a")
-          for (form, isExact) in [(Listening.Form.child, false), (.value, false), (.sync, true)] {
+          for (form, isExact) in [(EventForm.child, false), (.value, false), (.sync, true)] {
             let start = await engine.start(Listening(place, form: form))
             // All were made by the older program or before this run.
             #expect(try await (engine.changes(since: 3, to: start) != nil) == isExact)
@@ -120,7 +120,7 @@ import Testing
 
   @Test func `a listener cannot resume across an import`() async throws {
     try await folder.withStore { store in
-      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      let replicas = EventForm.allCases.map { Replica(Listening(.root, form: $0)) }
       try await withEngine(store) { engine in
         _ = try await engine.transact { _ in
           Decision(try .set(Location("a"), WriteValue(1)), ())

@@ -26,10 +26,8 @@ extension Ban {
       allowed: [
         "Sources/Blog/CanopyAccounts/AccountEnvironment.swift": "the one live clock of the server",
         "Sources/Client/CanopyClient/ClientEnvironment.swift": "the one live clock of a client",
-        "Sources/Core/CanopySystem/ThreadTime.swift":
-          "a measure of work, which the engine gets as a parameter",
-        "Sources/Core/CanopySystem/RoughTime.swift":
-          "the cheap clock of metrics, which they get as a parameter",
+        "Sources/Core/CanopySystem/SystemClocks.swift":
+          "the cheap clock of metrics and a measure of work, which metrics and the engine get as parameters",
         "Sources/Serving/canopy/Composition.swift": "the clock of the waits of checkpoints",
         "Sources/Tools/CanopyTesting/NodeJournal.swift":
           "the default clock of waits, which no result depends on",

@@ -48,8 +48,9 @@ struct HeldWrites {
     wait = .over
   }
 
-  /// Allows to send the oldest write. Precondition: no write awaits an answer.
+  /// Allows to send the oldest write. Precondition: the wait is over, and no write awaits an answer.
   mutating func release() {
+    assert(isOver, "the wait is not over")
     wait = .none
     refusedCount = 0
     outstandingMax = 1

@@ -163,6 +163,7 @@ public struct JSONReader: ~Copyable {
   ///
   /// - Precondition: the next byte is a digit or a minus sign.
   mutating func readNumber() throws(TreeError) -> Node {
+    assert(peek().map { isDigit($0) || $0 == UInt8(ascii: "-") } ?? false, "no number comes next")
     let start = offset
     scratch.removeAll(keepingCapacity: true)
     var isInteger = true
@@ -240,6 +241,7 @@ public struct JSONReader: ~Copyable {
   mutating func readString<R>(
     _ body: (UnsafeRawBufferPointer) throws(TreeError) -> R
   ) throws(TreeError) -> R {
+    assert(peek() == UInt8(ascii: "\""), "no string comes next")
     advance()
     let end = JSONScan.plainPrefix(window, from: index)
     if end < window.count, window[end] == UInt8(ascii: "\"") {

@@ -109,6 +109,8 @@ extension JSONReader {
   mutating func readMembers(
     close: UInt8, _ readMember: (inout JSONReader) throws(TreeError) -> Void
   ) throws(TreeError) {
+    // The code of each closing bracket is that of the opening one and two.
+    assert(peek() == close - 2, "no opening bracket comes next")
     advance()
     if peekToken() == close { return advance() }
     while true {

@@ -33,6 +33,16 @@ public struct ChildChange: Sendable, Equatable {
   }
 }
 
+/// The forms of the events that notify a client of changes. A LISTEN names them by their raw values.
+public enum EventForm: String, Sendable, CaseIterable {
+  /// An event for each child that was removed, added, moved or changed: a `ChildChange`.
+  case child
+  /// An event with the whole value, whenever it has changed.
+  case value
+  /// Events with the writes that a copy needs to stay equal: the places that changed, with their present values.
+  case sync
+}
+
 extension Query {
   /// Returns the changes of the query's result between two versions of a location.
   ///

@@ -128,6 +128,7 @@ final class LoadClient<D: Dialect> {
   ///
   /// - Parameter time: the start of its latency.
   func append(_ request: D.Request, _ user: User, _ id: Int, at time: Int64) {
+    assert(user.waiting < user.inFlight.count, "too many requests are in flight")
     var place = user.oldest + user.waiting
     if place >= user.inFlight.count { place -= user.inFlight.count }
     user.inFlight[place] = (request, time)

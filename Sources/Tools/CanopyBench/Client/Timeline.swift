@@ -30,6 +30,7 @@ struct Timeline {
   ///   - latency: its latency in nanoseconds.
   ///   - now: the time of its arrival. Precondition: not before that of an earlier call.
   mutating func record(latency: Int64, at now: Int64) {
+    assert(now >= lastReply, "a reply arrives before an earlier one")
     let start = start ?? now
     self.start = start
     while now - start >= Int64(seconds.count + 1) * 1_000_000_000 { endSecond() }

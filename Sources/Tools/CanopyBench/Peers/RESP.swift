@@ -35,6 +35,7 @@ extension [UInt8] {
 
 /// Returns the number of digits of a number. Precondition: it is not negative.
 func decimalDigits(_ number: Int) -> Int {
+  assert(number >= 0, "the number is negative")
   var digits = 1
   var rest = number / 10
   while rest > 0 {
