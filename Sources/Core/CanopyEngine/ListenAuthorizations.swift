@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The decision whether a listener may listen, and how long it holds.
 public struct ListenVerdict: Sendable {
-  /// Whether it may.
+  /// Whether the listener may listen.
   public var isAllowed: Bool
   /// The places that the verdict depends on: it holds while nothing is written at, above or below them.
   public var paths: [Path]
@@ -28,8 +28,8 @@ public struct ListenVerdict: Sendable {
 public struct ListenAuthorization: Sendable {
   /// The subject of a decision: the caller and the data that they ask for.
   ///
-  /// Authorizations with the same subject give the same verdict for the same root and time. So they are asked once
-  /// for all listeners that have it.
+  /// Authorizations with the same subject give the same verdict for the same root and time. So one evaluation
+  /// serves all listeners with that subject.
   public struct Subject: Hashable, Sendable {
     let caller: ObjectIdentifier?
     let path: Path
@@ -42,7 +42,7 @@ public struct ListenAuthorization: Sendable {
     ///
     /// - Parameters:
     ///   - caller: the login; nil for all clients without one.
-    ///   - listening: the target, of which the form does not matter.
+    ///   - listening: the target; its form is ignored.
     public init(caller: ObjectIdentifier?, _ listening: Listening) {
       self.caller = caller
       path = listening.path
@@ -117,7 +117,7 @@ public struct ListenAuthorization: Sendable {
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
 /// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
 /// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
-/// about all listeners. For the same reason a verdict waits that takes many steps.
+/// about all listeners. A verdict that takes many steps is postponed for the same reason.
 ///
 /// Only the engine's thread uses it, except for `remove` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
@@ -136,7 +136,8 @@ final class ListenAuthorizations: Sendable {
     var caseID: CaseID?
     /// Whether the group of the listener checks its authorization before it delivers events.
     let isChecked: Bool
-    /// The last commit whose events are to be checked, whatever the case says: the former case of the listener waited.
+    /// The last commit whose events are to be checked even if the present case does not wait, because the previous case
+    /// of the listener waited.
     var uncheckedUpTo: Int64 = 0
     /// The end of the listener, until its event loop has dropped it.
     var end: End?
@@ -419,7 +420,7 @@ final class ListenAuthorizations: Sendable {
 public struct ListenCheck: Sendable {
   /// The authorization to be repeated; nil if the listeners have been denied.
   let authorization: ListenAuthorization?
-  /// The positions of the listeners in the list of the question.
+  /// The positions of the listeners in the `ids` passed to `checks`.
   public fileprivate(set) var listeners: [Int]
 
   /// Whether the listeners may get the events of a commit.

@@ -77,7 +77,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     }
   }
 
-  /// Yes: the hub that takes the events does so.
+  /// True, because the hub that takes the events checks them.
   package var checksAuthorizations: Bool { true }
 
   /// Adds a commit. The loop finds the views that it concerns. Called on the engine's thread.

@@ -86,7 +86,6 @@ extension TidyTests {
     "Sources/Core/CanopyTree/WriteOrigin.swift": (
       ["nobody", "tells"], "a secret that the client tells no other party"
     ),
-    "Sources/Core/CanopyTree/Query/Query.swift": (["tells"], "the order tells two cases apart"),
     "Sources/Core/CanopyRules/RuleCases.swift": (["nobody"], "the name of a case in an example"),
   ]
 
