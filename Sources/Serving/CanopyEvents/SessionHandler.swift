@@ -464,7 +464,9 @@ open class SessionHandler {
     }
     answerPing()
     if output.hasBuffers {
-      if session.isOpen { flushLater(context) }
+      // While the client does not read, the output stays here, where small replies and events share a buffer. In the
+      // channel each buffer would take hundreds of bytes.
+      if session.isOpen, isWritable { services.unflushed.append(self) }
     } else {
       encodeLater(context)
     }
