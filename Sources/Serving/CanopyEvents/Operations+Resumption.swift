@@ -102,7 +102,7 @@ extension Operations {
     _ since: Int64, _ listening: Listening, _ turns: TurnGroup?, in start: ResumptionStart
   ) async throws -> Resumption? {
     if listening.form == .value {
-      // Otherwise every change of a value that is too large to send would have it measured again.
+      // Otherwise the server would measure a value that is too large to send again at each change.
       _ = try await beside(turns, in: start.take, after: start.eventsSent) { [limits] start in
         try EventLines.size(of: start, limits: limits)
       }
