@@ -8,7 +8,7 @@ package enum RealtimeMessage: Sendable {
   case handshake(milliseconds: Int64?, host: String?, session: String?)
   /// The client is to connect again, to this host if there is one.
   case reset(host: String?)
-  /// The server ends the connection, and wants no other soon.
+  /// The server ends the connection, and the client must not connect again soon.
   case shutdown(String)
   /// A sentence for the developer.
   case notice(String)
