@@ -115,9 +115,9 @@ public struct ListenAuthorization: Sendable {
 /// most for each verdict.
 ///
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
-/// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
-/// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
-/// about all listeners. A verdict that takes many steps is postponed for the same reason.
+/// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each
+/// commit before they deliver its events. So no listener gets events that it may not get, and no writer waits for the
+/// verdicts about all listeners. A verdict that takes many steps is postponed for the same reason.
 ///
 /// Only the engine's thread uses it, except for `remove` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
@@ -161,8 +161,8 @@ final class ListenAuthorizations: Sendable {
     var listeners: Set<Int> = []
     /// The number of listeners whose groups do not check authorizations.
     var uncheckingListeners = 0
-    /// The last commit before the change after which the case waits to be authorized again; nil if it does not wait. The
-    /// events of later commits are to be checked.
+    /// The last commit before the change after which the case waits to be authorized again; nil if it does not wait.
+    /// The events of later commits are to be checked.
     var waitsSince: Int64?
     /// The last commit whose events are to be checked because the case waited then.
     var uncheckedUpTo: Int64 = 0
@@ -189,8 +189,8 @@ final class ListenAuthorizations: Sendable {
   }
 
   private let state = Mutex(State())
-  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners of
-  /// a view only if there is anything to check.
+  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners
+  /// of a view only if there is anything to check.
   private let uncheckedUpTo = Atomic<Int64>(0)
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
@@ -298,8 +298,8 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now, before the
-  /// commit is published, and `setVerdict` later for the others, which wait until then.
+  /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now,
+  /// before the commit is published, and `setVerdict` later for the others, which wait until then.
   ///
   /// - Parameters:
   ///   - sequence: the number of the commit.
@@ -394,8 +394,8 @@ final class ListenAuthorizations: Sendable {
     sequence <= uncheckedUpTo.load(ordering: .acquiring)
   }
 
-  /// Returns the checks before the events of a commit are delivered, each with the positions of its listeners. Safe to call
-  /// from any thread. O(listeners).
+  /// Returns the checks before the events of a commit are delivered, each with the positions of its listeners. Safe to
+  /// call from any thread. O(listeners).
   func checks(of ids: [Int?], at sequence: Int64) -> [ListenCheck] {
     state.withLock { state in
       var checks: [ListenCheck] = []
@@ -504,8 +504,8 @@ extension ListenAuthorizations.State {
 
   /// Returns the end of the listeners of a case that is denied.
   ///
-  /// If the case waits, the listeners get no events of the commits since then: the rules may have changed again when the
-  /// loop would check them.
+  /// If the case waits, the listeners get no events of the commits since then: the rules may have changed again when
+  /// the loop would check them.
   ///
   /// - Parameter sequence: the last commit before the denial.
   fileprivate func end(
@@ -530,8 +530,8 @@ extension ListenAuthorizations.State {
     entries[id]?.end = end
   }
 
-  /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for none.
-  /// The authorization is nil if the listener may not get them.
+  /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for
+  /// none. The authorization is nil if the listener may not get them.
   fileprivate func check(
     of entry: ListenAuthorizations.Entry, at sequence: Int64
   ) -> (ListenAuthorization?, ListenAuthorizations.CaseID?)? {

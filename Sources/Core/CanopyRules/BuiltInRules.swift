@@ -211,8 +211,8 @@ public enum BuiltInRules {
     && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
     """
 
-  /// The condition on `uid` in `/user-posts`: it also equals the uid in the path, and the uid of the post in `/posts` if
-  /// it exists there.
+  /// The condition on `uid` in `/user-posts`: it also equals the uid in the path, and the uid of the post in `/posts`
+  /// if it exists there.
   private static let ownCopy = """
     \(uid)
                 && newData.val() === $uid

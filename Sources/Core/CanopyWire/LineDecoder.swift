@@ -14,8 +14,8 @@ public struct LineDecoder: Sendable {
     case tooLong
   }
 
-  /// The number of bytes in a block of an unfinished line. Equal blocks are easy for the allocator to reuse. Growing one
-  /// array would copy the line each time, and the memory would hold it twice meanwhile.
+  /// The number of bytes in a block of an unfinished line. Equal blocks are easy for the allocator to reuse. Growing
+  /// one array would copy the line each time, and the memory would hold it twice meanwhile.
   public static let blockBytes = 64 * 1024
 
   private static let carriageReturn = UInt8(ascii: "\r")

@@ -39,8 +39,8 @@ extension Operations {
   /// There are events that are to be delivered before a subscription can begin.
   private struct EventsComeFirst: Error {}
 
-  /// Returns the content with which a subscription begins, ready to be encoded, and its size; or the error for the client.
-  /// All of it is found beside the event loop.
+  /// Returns the content with which a subscription begins, ready to be encoded, and its size; or the error for the
+  /// client. All of it is found beside the event loop.
   ///
   /// - Parameters:
   ///   - since: the last commit that the client knows; nil for none.

@@ -105,8 +105,8 @@ open class SessionHandler {
   struct Withholding {
     /// The calls that wait until the subscriptions have got them.
     var waiters: [(Snapshot) -> Void] = []
-    /// The calls that waited when the catch-up under way began. The version to which it leads is at least as new as their
-    /// requests.
+    /// The calls that waited when the catch-up under way began. The version to which it leads is at least as new as
+    /// their requests.
     var readyWaiters: [(Snapshot) -> Void] = []
     /// Whether the hub delivers them.
     var isCatchingUp = false
@@ -228,8 +228,8 @@ open class SessionHandler {
     chooseHub(using: hub, needsOwn: true)
   }
 
-  /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The events
-  /// before the move still come from there.
+  /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The
+  /// events before the move still come from there.
   package final func noteLongCheck(of subscription: Int64) {
     guard hub === services.hubs.shared, subscribers[subscription] != nil else { return }
     chooseHub(using: hub, needsOwn: true)

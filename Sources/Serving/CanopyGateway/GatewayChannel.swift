@@ -230,8 +230,8 @@ struct GatewayChannel: ServerChildChannel {
     }
   }
 
-  /// Whether a request is a GET without a body, as the protocol requires. A proxy before this server could take the body
-  /// of another request for the first bytes of the WebSocket.
+  /// Whether a request is a GET without a body, as the protocol requires. A proxy before this server could take the
+  /// body of another request for the first bytes of the WebSocket.
   private static func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
     head.method == .GET && head.headers["Transfer-Encoding"].isEmpty
       && head.headers["Content-Length"].allSatisfy { $0.hasSameBytes(as: "0") }

@@ -5,11 +5,11 @@ internal import NIOHTTP1
 
 /// The bytes of a connection between its socket and the decoder of HTTP, in both directions.
 ///
-/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of short
-/// requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished head. So
-/// this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the connection:
-/// the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it hands on
-/// everything. Use it on the channel's event loop only.
+/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of
+/// short requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished
+/// head. So this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the
+/// connection: the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it
+/// hands on everything. Use it on the channel's event loop only.
 final class RequestInput: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -30,7 +30,8 @@ final class RequestInput: ChannelDuplexHandler {
   private static let webSocketSliceBytes = ReadTurns.sliceBytes
   /// The cost of a request in a turn.
   private static let requestTurnBytes = LoopTurns.turnBytes / 8
-  /// If the decoder has returned nothing after this many bytes, the head is too long, whatever is between its fields.
+  /// The number of bytes after which a head is too long, whatever is between its fields, if the decoder has returned
+  /// nothing.
   private static let undecodedBytesMax = headBytesMax + 8 * 1024
   /// The change of a charge below which it is not reported.
   private static let reportBytes = 1024

@@ -18,11 +18,13 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   /// Keeps the present namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: LineInput
-  /// The handler before this one if it is a `ReadTurns`, else nil. Output skips it, because it does nothing with output.
+  /// The handler before this one if it is a `ReadTurns`, else nil. Output skips it, because it does nothing with
+  /// output.
   private let reading: ReadTurns?
 
   /// The bytes charged for a connection that is idle: its channel and its handlers, the session, and the buffer of the
-  /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after it.
+  /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after
+  /// it.
   static let connectionBytes = 8 * 1024
 
   /// - Parameters:

@@ -38,8 +38,8 @@ public struct Session: ~Copyable {
   }
 
   let limits: Limits
-  /// Always nil. Because of its type, Swift passes the session by address. That avoids a copy of 600 bytes for each call
-  /// from another module.
+  /// Always nil. Because of its type, Swift passes the session by address. That avoids a copy of 600 bytes for each
+  /// call from another module.
   private let atItsAddress: (any Sendable)? = nil
   /// The bytes that the connection makes the server hold.
   public internal(set) var ledger = Ledger()

@@ -4,7 +4,8 @@ internal import CanopyWire
 
 /// A decoded message of the server in the realtime protocol.
 package enum RealtimeMessage: Sendable {
-  /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later connections.
+  /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later
+  /// connections.
   case handshake(milliseconds: Int64?, host: String?, session: String?)
   /// The client is to connect again, to this host if there is one.
   case reset(host: String?)
