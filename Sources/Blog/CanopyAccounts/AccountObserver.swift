@@ -9,7 +9,7 @@ public struct AccountObserver: Sendable {
   ///
   /// - Parameters:
   ///   - changed: called on any thread after a change of an account, even if the change has failed: the claims of its
-  ///     logins may be others now. It must return at once.
+  ///     logins may have changed. It must return at once.
   ///   - sessionsEnded: called after a new session has ended the oldest ones of its account. The login waits for it.
   public init(
     changed: @escaping @Sendable (_ uid: String) -> Void,

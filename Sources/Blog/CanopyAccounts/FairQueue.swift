@@ -2,11 +2,11 @@
 ///
 ///     add a1 a2 a3 b1   →   next: a1 b1 a2 a3
 ///
-/// A key with many elements delays another key by at most one element. No key has more than `perKeyMax` elements. If the
-/// queue is full, an element of a key with few elements replaces the newest element of the key with the most.
+/// A key with many elements delays another key by at most one element. No key has more than `perKeyMax` elements. If
+/// the queue is full, an element of a key with few elements replaces the newest element of the key with the most.
 ///
-/// An element may be known, because its sender has proved something before. In a full queue it replaces one that is not,
-/// of the group of keys that has the most of these.
+/// An element may be known, because its sender has proved something before. In a full queue, a known element replaces
+/// one that is not known: an element of the group of keys with the most of these.
 ///
 /// A value type. ``next()`` is O(elements of the key); the others are O(keys), of which there are at
 /// most `countMax`, and ``addKnown(_:for:groupedBy:)`` is O(elements).
@@ -45,9 +45,12 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     add(Entry(element: element, isKnown: false), for: key, replacing: newestOfLongest(for: key))
   }
 
-  /// Adds a known element after the other elements of its key, if the queue has room or another element can be replaced:
-  /// as ``add(_:for:)`` replaces one, or else the newest one that is not known, of the group that has the most of these. If
-  /// all are known, one of the group with the most, if that has at least two more than the group of the new element.
+  /// Adds a known element after the other elements of its key, if the queue has room or another element can be
+  /// replaced.
+  ///
+  /// It replaces the element that ``add(_:for:)`` would replace. If there is none, it replaces the newest element that
+  /// is not known, of the group with the most of these. If all are known, it replaces one of the group with the most
+  /// elements, if that group has at least two more than the group of the new element.
   mutating func addKnown<Group: Hashable>(
     _ element: Element, for key: Key, groupedBy group: (Key) -> Group
   ) -> Addition {
@@ -77,8 +80,8 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return replaced.map { .replaced($0) } ?? .added
   }
 
-  /// Returns the place of the newest element of the key with the most, in a full queue; nil if that has not at least two
-  /// more than another key.
+  /// Returns the place of the newest element of the key with the most elements, in a full queue. Returns nil if that
+  /// key does not have at least two more elements than `key`.
   private func newestOfLongest(for key: Key) -> (index: Int, key: Key)? {
     guard count >= countMax, let longest = turns.max(by: { length($0) < length($1) }),
       length(longest) > length(key) + 1
@@ -86,8 +89,8 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return (length(longest) - 1, longest)
   }
 
-  /// Returns the place of the newest element that satisfies a condition, of the group of keys that has the most of these:
-  /// in the key of the group that has the most, and the last turn among such keys.
+  /// Returns the place of the newest element that satisfies a condition, in the group of keys that has the most of
+  /// these. Chooses the key of the group with the most of these, and among such keys the one with the last turn.
   private func newestOfLargestGroup<Group: Hashable>(
     _ group: (Key) -> Group, countMin: Int = 1, where isWanted: (Entry) -> Bool
   ) -> (index: Int, key: Key)? {

@@ -56,7 +56,7 @@ public enum RemoteNetwork: Hashable, Sendable {
     }
   }
 
-  /// The network as bytes, which differ for each two networks.
+  /// The network as bytes, which are unique for each network.
   var bytes: [UInt8] {
     func bytes(_ number: some FixedWidthInteger) -> [UInt8] {
       withUnsafeBytes(of: number.bigEndian) { Array($0) }

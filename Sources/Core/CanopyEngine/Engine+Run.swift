@@ -172,18 +172,7 @@ extension Engine {
     _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState
   ) -> Duration {
     assertOnThread()
-    let (before, wakeUpCheckpoint) = state.withLock {
-      state -> (Tree, CheckedContinuation<Void, Never>?) in
-      assert(batch.first == state.currentSequence, "a batch follows the current tree")
-      let before = state.current
-      state.current = batch.tree
-      state.currentSequence = batch.sequence
-      state.textBytes += Int64(batch.textBytes)
-      state.isAtWork = false
-      state.indexing?.missed += batch.commits.map(\.assignments)
-      return (before, state.endedCheckpointWait())
-    }
-    wakeUpCheckpoint?.resume()
+    let before = makeCurrent(batch)
     notifyCommitObservers(batch.commits, from: before.root, to: batch.tree.root)
     if isPlanted(.replyBeforeEvents) { for request in batch.requests { request.complete(nil) } }
     if !isPlanted(.eventBeforeDurable) { notify(batch.changes) }
@@ -194,7 +183,22 @@ extension Engine {
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
     if !isComplete, !isPlanted(.replyBeforeEvents) {
-      time = complete(batch.requests, since: time, writer)
+      // If the steps between two batches take longer than a batch may, the others follow the next batches, in their
+      // order. At least one is carried out.
+      var inSteps = Duration.zero
+      var left: [WriteQueue.Entry] = []
+      for request in batch.requests {
+        let isStep = request is Barrier
+        if isStep, inSteps >= Engine.batchTimeMax {
+          left.append(WriteQueue.Entry(owner: .server, request: request))
+          continue
+        }
+        request.complete(nil)
+        let end = watch.note(request.name, since: time)
+        if isStep { inSteps += end - time }
+        time = end
+      }
+      writer.taken += left.reversed()
     }
     // Freeing the pages that the commits replaced takes a while, so it comes last. So does freeing a large write that
     // was refused.
@@ -207,29 +211,21 @@ extension Engine {
     return time
   }
 
-  /// Completes the requests of a batch that is published. If the steps between two batches take longer than a batch
-  /// may, the others follow the next batches, in their order. At least one is carried out.
-  ///
-  /// Returns the time at the end.
-  private func complete(
-    _ requests: [any PendingRequest], since start: Duration, _ writer: WriterState
-  ) -> Duration {
-    var time = start
-    var inSteps = Duration.zero
-    var left: [WriteQueue.Entry] = []
-    for request in requests {
-      let isStep = request is Barrier
-      if isStep, inSteps >= Engine.batchTimeMax {
-        left.append(WriteQueue.Entry(owner: .server, request: request))
-        continue
-      }
-      request.complete(nil)
-      let end = watch.note(request.name, since: time)
-      if isStep { inSteps += end - time }
-      time = end
+  /// Makes the tree of a durable batch the current one, which readers see. Returns the tree before it.
+  private func makeCurrent(_ batch: Batch) -> Tree {
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
+      assert(batch.first == state.currentSequence, "a batch follows the current tree")
+      let before = state.current
+      state.current = batch.tree
+      state.currentSequence = batch.sequence
+      state.textBytes += Int64(batch.textBytes)
+      state.isAtWork = false
+      state.indexing?.missed += batch.commits.map(\.assignments)
+      return (before, state.endedCheckpointWait())
     }
-    writer.taken += left.reversed()
-    return time
+    wakeUpCheckpoint?.resume()
+    return before
   }
 
   /// Completes the requests of a batch that failed.

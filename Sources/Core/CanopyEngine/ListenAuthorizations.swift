@@ -5,8 +5,8 @@ internal import Synchronization
 public struct ListenAuthorization: Sendable {
   /// The subject of a decision: the caller and the data that they ask for.
   ///
-  /// Authorizations with the same subject give the same verdict for the same root and time. So they are asked once
-  /// for all listeners that have it.
+  /// Authorizations with the same subject give the same verdict for the same root and time. So one evaluation
+  /// serves all listeners with that subject.
   public struct Subject: Hashable, Sendable {
     let caller: ObjectIdentifier?
     let path: Path
@@ -19,7 +19,7 @@ public struct ListenAuthorization: Sendable {
     ///
     /// - Parameters:
     ///   - caller: the login; nil for all clients without one.
-    ///   - listening: the target, of which the form does not matter.
+    ///   - listening: the target; its form is ignored.
     public init(caller: ObjectIdentifier?, _ listening: Listening) {
       self.caller = caller
       path = listening.path
@@ -92,9 +92,9 @@ public struct ListenAuthorization: Sendable {
 /// most for each verdict.
 ///
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
-/// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each commit
-/// before they deliver its events. So no listener gets events that it may not get, and no writer waits for the verdicts
-/// about all listeners. For the same reason a verdict waits that takes many steps.
+/// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each
+/// commit before they deliver its events. So no listener gets events that it may not get, and no writer waits for the
+/// verdicts about all listeners. A verdict that takes many steps is postponed for the same reason.
 ///
 /// Only the engine's thread uses it, except for `remove` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
@@ -113,7 +113,8 @@ final class ListenAuthorizations: Sendable {
     var caseID: CaseID?
     /// Whether the group of the listener checks its authorization before it delivers events.
     let isChecked: Bool
-    /// The last commit whose events are to be checked, whatever the case says: the former case of the listener waited.
+    /// The last commit whose events are to be checked even if the present case does not wait, because the previous case
+    /// of the listener waited.
     var uncheckedUpTo: Int64 = 0
     /// The end of the listener, until its event loop has dropped it.
     var end: End?
@@ -137,8 +138,8 @@ final class ListenAuthorizations: Sendable {
     var listeners: Set<Int> = []
     /// The number of listeners whose groups do not check authorizations.
     var uncheckingListeners = 0
-    /// The last commit before the change after which the case waits to be authorized again; nil if it does not wait. The
-    /// events of later commits are to be checked.
+    /// The last commit before the change after which the case waits to be authorized again; nil if it does not wait.
+    /// The events of later commits are to be checked.
     var waitsSince: Int64?
     /// The last commit whose events are to be checked because the case waited then.
     var uncheckedUpTo: Int64 = 0
@@ -165,8 +166,8 @@ final class ListenAuthorizations: Sendable {
   }
 
   private let state = Mutex(State())
-  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners of
-  /// a view only if there is anything to check.
+  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners
+  /// of a view only if there is anything to check.
   private let uncheckedUpTo = Atomic<Int64>(0)
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
@@ -274,8 +275,8 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now, before the
-  /// commit is published, and `setVerdict` later for the others, which wait until then.
+  /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now,
+  /// before the commit is published, and `setVerdict` later for the others, which wait until then.
   ///
   /// - Parameters:
   ///   - sequence: the number of the commit.
@@ -370,8 +371,8 @@ final class ListenAuthorizations: Sendable {
     sequence <= uncheckedUpTo.load(ordering: .acquiring)
   }
 
-  /// Returns the checks before the events of a commit are delivered, each with the positions of its listeners. Safe to call
-  /// from any thread. O(listeners).
+  /// Returns the checks before the events of a commit are delivered, each with the positions of its listeners. Safe to
+  /// call from any thread. O(listeners).
   func checks(of ids: [Int?], at sequence: Int64) -> [ListenCheck] {
     state.withLock { state in
       var checks: [ListenCheck] = []
@@ -396,7 +397,7 @@ final class ListenAuthorizations: Sendable {
 public struct ListenCheck: Sendable {
   /// The authorization to be repeated; nil if the listeners have been denied.
   let authorization: ListenAuthorization?
-  /// The positions of the listeners in the list of the question.
+  /// The positions of the listeners in the `ids` passed to `checks`.
   public fileprivate(set) var listeners: [Int]
 
   /// Whether the listeners may get the events of a commit.
@@ -480,8 +481,8 @@ extension ListenAuthorizations.State {
 
   /// Returns the end of the listeners of a case that is denied.
   ///
-  /// If the case waits, the listeners get no events of the commits since then: the rules may have changed again when the
-  /// loop would check them.
+  /// If the case waits, the listeners get no events of the commits since then: the rules may have changed again when
+  /// the loop would check them.
   ///
   /// - Parameter sequence: the last commit before the denial.
   fileprivate func end(
@@ -506,8 +507,8 @@ extension ListenAuthorizations.State {
     entries[id]?.end = end
   }
 
-  /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for none.
-  /// The authorization is nil if the listener may not get them.
+  /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for
+  /// none. The authorization is nil if the listener may not get them.
   fileprivate func check(
     of entry: ListenAuthorizations.Entry, at sequence: Int64
   ) -> (ListenAuthorization?, ListenAuthorizations.CaseID?)? {

@@ -290,7 +290,7 @@ public protocol ListenerGroup: BatchObserver {
 }
 
 extension ListenerGroup {
-  /// No.
+  /// The default: false.
   public var checksAuthorizations: Bool { false }
 }
 

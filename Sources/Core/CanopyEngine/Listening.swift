@@ -36,7 +36,7 @@ public enum ListenEvent: Sendable, Equatable {
 public struct ListenStart: Sendable {
   /// The reasons for which a listener does not begin.
   public enum Refusal: Sendable, Equatable {
-    /// It may not listen.
+    /// Its authorization denies it.
     case denied
     /// Its owner has too many views.
     case tooManyViews

@@ -1,7 +1,7 @@
 /// Joins the frames of a client into messages.
 ///
-/// A frame with a decimal number alone announces as many frames that are one message. `0` is a sign of life. A value
-/// without I/O.
+/// A frame that is only a decimal number n announces that the next n frames are one message. `0` is a sign of life.
+/// A value without I/O.
 public struct MessageAssembler: Sendable {
   /// The outcome of a frame.
   public enum Outcome {
@@ -71,7 +71,7 @@ public struct MessageAssembler: Sendable {
     whole.withUnsafeBytes { body(.message($0)) }
   }
 
-  /// The bytes of a message that is too large that are kept.
+  /// The number of bytes that are kept of a message that is too large.
   private static let headBytes = 256
 
   /// Returns the number in a frame that is nothing else; nil for a frame with a message.

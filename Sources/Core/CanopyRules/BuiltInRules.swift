@@ -1,14 +1,14 @@
 internal import CanopyTree
 
-/// The rules of the blog, for raw requests to the tree; its own requests (POST, STAR…) do not ask them.
+/// The rules of the blog, for raw requests to the tree. The requests of the blog (POST, STAR…) do not evaluate them.
 ///
-/// What they see to, place by place, stands in the comments of the text. All in all: everybody writes
-/// only what is theirs, and whatever one write may reach, a name, a count or a star says afterwards
-/// what it should. Lengths are those of the blog, in UTF-16 code units, as the language counts.
+/// Users write only their own data. After any write, names, counts and stars are correct. The comments in the text
+/// describe each path. Lengths have the same limits as in the requests of the blog, in UTF-16 code units, because the
+/// language of the rules counts these.
 public enum BuiltInRules {
-  /// Returns the rules. The first call reads the text.
+  /// Returns the rules. The first call parses the text.
   ///
-  /// - Throws: nothing as long as the tests pass.
+  /// - Throws: `RulesError` if the text is invalid; tests exclude that.
   public static func load() throws(RulesError) -> RuleSet {
     try loaded.get()
   }
@@ -17,16 +17,16 @@ public enum BuiltInRules {
     try RuleSet(text: text, file: "built-in rules")
   }
 
-  /// The rules as a file.
+  /// The text of the rules, as in a file of rules.
   public static let text = #"""
     {
-      // What no rule grants is refused: the root, /posts, /user-posts and so on can be neither written
-      // nor removed as a whole. A rule that needs a number or a text fails, and so refuses, where
-      // there is something else. Nothing here has a priority.
+      // Without a rule that grants it, a request is denied. So no client can write or remove the root,
+      // /posts or /user-posts as a whole. Some rules work only with a number or a text. With a value of
+      // another type such a rule fails, and the request is denied. No value may have a priority.
       "rules": {
-        // Profiles. The server claims the name in /usernames in the same commit, and refuses a name that
-        // another user has. It gives up the old name, changes it in the user's posts and comments, and adds or
-        // keeps createdAt.
+        // The profile of each user. In the same commit, the server sets the uid of the name in /usernames. It
+        // refuses a name that another user has. After a change, it removes the old name from /usernames and
+        // writes the new one to the user's posts and comments. It adds createdAt if it is missing.
         "users": {
           "$uid": {
             ".read": true,
@@ -41,7 +41,7 @@ public enum BuiltInRules {
           }
         },
 
-        // Who has which name, by the name in lower case: always the one of the profile.
+        // The uid of each user name, keyed by the lower-case name. It is always the name in the user's profile.
         "usernames": {
           "$name": {
             ".read": true,
@@ -55,9 +55,9 @@ public enum BuiltInRules {
           }
         },
 
-        // What is written to one copy of a post, the server writes to the other one as well, in the
-        // same commit; a write that says different things about them is refused. With a post the
-        // server removes its comments.
+        // The posts. /user-posts has a second copy of each. If a client writes one copy, the server makes the
+        // same change in the other copy, in the same commit. If a write gives the copies different values, it
+        // is denied. When a post is removed, the server removes its comments too.
         "posts": {
           ".read": true,
           ".indexOn": "starCount",
@@ -66,8 +66,9 @@ public enum BuiltInRules {
           }
         },
 
-        // The same posts, by author. The server replaces the stars of a write here by those in /posts: a client
-        // that toggles its star in both places, one after the other, would otherwise remove it again.
+        // The second copy of each post, by author. The server replaces the stars of a write here by those in
+        // /posts. Otherwise a client that toggles its star in both copies, one after the other, would add the
+        // star and then remove it.
         "user-posts": {
           ".read": true,
           "$uid": {
@@ -78,15 +79,17 @@ public enum BuiltInRules {
           }
         },
 
-        // The server counts comments in both copies of the post, and lists them by author.
+        // The comments of each post. The server writes their number to both copies of the post, and adds an
+        // entry for each comment to /user-comments.
         "post-comments": {
           "$postid": {
-            // Comments of a removed post may take the server a while to remove.
+            // After the removal of a post, the server may need some time to remove all its comments. No
+            // client can read them meanwhile.
             ".read": "!root.child('deletions').child($postid).exists()",
             "$commentid": {
               ".write": "auth.uid != null && auth.uid ===
                 (data.exists() ? data.child('uid').val() : newData.child('uid').val())",
-              // A new one has a push id of about now, by which the author has no comment yet.
+              // A new comment has a recent push id. The author has no comment with that id.
               ".validate": "newData.hasChildren(['uid', 'author', 'text'])
                 && newData.getPriority() === null
                 && \#(up(3)).child('posts').child($postid).exists()
@@ -102,12 +105,12 @@ public enum BuiltInRules {
           }
         },
 
-        // The post of each comment, by author: so that RENAME finds them.
+        // The id of the post of each comment, by author. RENAME finds the comments of a user here.
         "user-comments": {
           ".read": true,
           "$uid": {
             "$commentid": {
-              // As long as the comment is there, its entry stays.
+              // The entry cannot be removed while the comment exists.
               ".write": "$uid === auth.uid && (newData.exists()
                 || !\#(up(3)).child('post-comments').child(data.val()).child($commentid).exists())",
               ".validate": "newData.getPriority() === null
@@ -121,25 +124,32 @@ public enum BuiltInRules {
 
     """#
 
-  /// A post, in either of its places. Its keys are written out, as the two places differ only in how
-  /// far the root is.
+  /// Returns the rules of a post in `/posts` or in `/user-posts`.
+  ///
+  /// - Parameters:
+  ///   - depth: the number of keys in the path of the post, by which the rules find the root.
+  ///   - uid: the condition on the `uid` of the post.
   private static func post(depth: Int, uid: String) -> String {
     #"""
-            // Its author writes and removes it. Everybody who is logged in may change it; but what the
-            // author wrote, the rules below let only them change. That leaves stars, and counts.
+            // Only the author may create and remove a post. Every user who is logged in may change it, but the
+            // rules below set limits: only the author may change author, title and body, and no user may
+            // change uid. Others may change stars and counts.
             ".write": "auth.uid != null && (data.exists()
               ? newData.exists() || data.child('uid').val() === auth.uid
               : newData.child('uid').val() === auth.uid)",
 
-            // A new post has a push id of about now, which is not that of another author's removed post,
-            // and nothing of an earlier post is left there. As long as the removal of its comments goes on,
-            // the comments of a new post would be removed as well.
+            // New posts: the push id is recent. It is not the id of a post that another author has removed. No
+            // comments of an earlier post with this id exist, and the server is not removing such comments: it
+            // would remove those of the new post too.
             //
-            // Stars: the rule at stars/$uid lets no star of somebody else come to be. Here, the number
-            // of stars may change only by the caller's own, so none of somebody else's can go either;
-            // and starCount must change by the same. Missing counts are 0. But a post without starCount
-            // comes after one with 0: so only the caller's own star adds starCount, and no request
-            // removes it. commentCount comes and goes only with comments.
+            // Stars: the rule at stars/$star prevents adding another user's star. Here, the number of stars may
+            // change only by the caller's own star. That prevents removing another user's star. starCount must
+            // change by the same number.
+            //
+            // Counts: a missing count is 0. But in the order by starCount, a post with 0 and a post without
+            // starCount have different positions. So once the post exists, only a write that adds the caller's
+            // own star may add starCount, and no write may remove it. commentCount may change only to the
+            // number of comments after the write. It may be added or removed only if that number changes.
             ".validate": "newData.hasChildren(['uid', 'author', 'title', 'body'])
               && newData.getPriority() === null
               && \#(createdAtIsKept)
@@ -187,21 +197,22 @@ public enum BuiltInRules {
     """#
   }
 
-  /// The root after the write, seen from so many levels below it.
+  /// Returns the expression for the root after the write, for a rule that is `levels` keys below it.
   private static func up(_ levels: Int) -> String {
     "newData" + String(repeating: ".parent()", count: levels)
   }
 
+  /// The pattern of a user name.
   private static let username = "^[A-Za-z0-9_-]{1,32}$"
 
-  /// The condition on `uid`: it is the caller's when a post is written, and never changes.
+  /// The condition on `uid`: in a new post or comment it is the uid of the caller. Afterwards it never changes.
   private static let uid = """
     newData.getPriority() === null \
     && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
     """
 
-  /// The condition on `uid` in the copy by author: it is also the user in the path, and the post in `/posts` has no other
-  /// author.
+  /// The condition on `uid` in `/user-posts`: it also equals the uid in the path, and the uid of the post in `/posts`
+  /// if it exists there.
   private static let ownCopy = """
     \(uid)
                 && newData.val() === $uid
@@ -209,7 +220,7 @@ public enum BuiltInRules {
                   || \(up(4)).child('posts').child($postid).child('uid').val() === $uid)
     """
 
-  /// Whether a key is a push id of about now: at most so much older or newer as `Limits` says.
+  /// Returns the condition that a key is a recent push id: `Limits` has the maximum difference from the current time.
   private static func isTimely(_ key: String) -> String {
     """
     \(key).pushTime() >= now - \(Limits.pushIDAgeMax) \
@@ -217,7 +228,7 @@ public enum BuiltInRules {
     """
   }
 
-  /// The name of the caller's profile, or what was there.
+  /// Returns the condition on `author`: the user name of the caller's profile, or the old value.
   private static func author(depth: Int) -> String {
     """
     newData.getPriority() === null && (newData.val() === data.val()
@@ -227,7 +238,8 @@ public enum BuiltInRules {
     """
   }
 
-  /// A text that is not blank. What is no text has no `length` that could be asked for: the rule fails.
+  /// Returns the condition on a text that only the author may change: it is the old value, or it is not blank and has
+  /// at most `unitsMax` UTF-16 code units. A value of another type has no `length`, so the rule fails.
   private static func text(unitsMax: Int) -> String {
     #"""
     newData.getPriority() === null && (newData.val() === data.val()
@@ -236,7 +248,8 @@ public enum BuiltInRules {
     """#
   }
 
-  /// A time, fixed once set; not in the future. `{".sv": "timestamp"}` is the time of the write.
+  /// Returns the rule of `createdAt`: a time that is not in the future and never changes. A client can write
+  /// `{".sv": "timestamp"}`, which is the time of the write.
   private static func createdAt(if condition: String = "") -> String {
     """
     "createdAt": {
@@ -247,21 +260,23 @@ public enum BuiltInRules {
     """
   }
 
-  /// For the place above `createdAt`: a rule there is not asked when it is removed.
+  /// The condition that `createdAt` is not removed. The parent has this condition, because rules at `createdAt` do not
+  /// run when it is removed.
   private static let createdAtIsKept = """
     (!data.child('createdAt').exists() || newData.child('createdAt').exists())
     """
 
-  /// Returns the number of stars that the caller has on a post: one or none.
+  /// Returns the expression for the number of stars that the caller has on a post: 1 or 0.
   private static func ownStar(_ post: String) -> String {
     "(\(post).child('stars').hasChild(auth.uid) ? 1 : 0)"
   }
 
-  /// Returns the number of comments on the post, below a root.
+  /// Returns the expression for the number of comments on the post, below a root.
   private static func comments(_ root: String) -> String {
     "\(root).child('post-comments').child($postid).childCount()"
   }
 
+  /// Returns the expression for a count of a post; 0 if it is missing.
   private static func count(_ post: String, _ name: String) -> String {
     "(\(post).child('\(name)').exists() ? \(post).child('\(name)').val() : 0)"
   }

@@ -16,7 +16,7 @@ extension Evaluator {
         throw RuleFailure(operation.a, .operands(a, b))
       }
       try spend(min(x.utf8.count, y.utf8.count) / StepCost.bytesOrdered, operation.a)
-      // All bytes decide here, unlike in the order of children.
+      // Compares the whole texts. The order of children compares only their beginnings.
       order = x.compareCodeUnits(with: y)
     }
     switch operation.code {

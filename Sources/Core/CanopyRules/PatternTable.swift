@@ -9,7 +9,7 @@ struct PatternTable: Sendable {
   }
 
   private var patterns: [Source: Pattern] = [:]
-  /// The states that further patterns may have.
+  /// The number of states that further patterns may have.
   private var statesLeft: Int
 
   /// Creates an empty table.

@@ -106,7 +106,7 @@ extension Request {
       }
     }
 
-    /// Returns the command of a word; nil if the word is no verb. O(1).
+    /// Returns the command of a word; nil if there is no such verb. O(1).
     subscript(word: Word) -> Command? {
       var place = CommandTable.place(of: word)
       while let entry = entries[place] {

@@ -14,8 +14,8 @@ public struct LineDecoder: Sendable {
     case tooLong
   }
 
-  /// The bytes of a block of an unfinished line. Blocks of one size are easy to use again for the allocator; a line
-  /// that grew in one piece would also be copied again and again, and stand twice in memory each time.
+  /// The number of bytes in a block of an unfinished line. Equal blocks are easy for the allocator to reuse. Growing
+  /// one array would copy the line each time, and the memory would hold it twice meanwhile.
   public static let blockBytes = 64 * 1024
 
   private static let carriageReturn = UInt8(ascii: "\r")

@@ -164,7 +164,7 @@ package struct EventLines: Sendable {
     }
   }
 
-  /// Whether the present state is surely no larger than so many bytes. O(bytes) at most.
+  /// Whether it is certain that the present state has at most `bytesMax` bytes. O(bytes) at most.
   package static func isSmall(_ start: ListenStart, bytesMax: Int) -> Bool {
     let query = start.listening.query
     let node = start.node
@@ -308,7 +308,7 @@ extension Query {
 }
 
 extension ShownState {
-  /// The children in the order of the query; none of a value.
+  /// The children in the order of the query; empty for a value.
   var children: [(key: Key, node: Node)] {
     guard case .children(let children) = self else { return [] }
     return children

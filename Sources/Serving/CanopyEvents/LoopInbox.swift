@@ -30,8 +30,8 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
 
   package let loop: any EventLoop
   fileprivate let state: Mutex<State>
-  /// The snapshot that reads see; nil if none was taken since `release`. Only the loop uses it, as each access asserts. A
-  /// `NIOLoopBoundBox` would check in release builds as well, several times for each request.
+  /// The snapshot that reads see; nil if none was taken since `release`. Only the loop uses it, as each access asserts.
+  /// A `NIOLoopBoundBox` would check in release builds as well, several times for each request.
   @exclusivity(unchecked) private nonisolated(unsafe) var taken: Snapshot?
   /// Empties the inbox. Called on the loop.
   private let wakeUp: NIOLoopBoundBox<() -> Void>
@@ -58,7 +58,8 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     wakeUp.value = body
   }
 
-  /// Sets the closure that empties the inbox, as long as the result is kept. The closure may keep the inbox and its hub.
+  /// Sets the closure that empties the inbox, as long as the result is kept. The closure may keep the inbox and its
+  /// hub.
   package func onWakeUpWhileKept(_ body: @escaping () -> Void) -> WakeUp {
     let wakeUp = WakeUp(body)
     onWakeUp { [weak wakeUp] in wakeUp?.body() }
@@ -77,7 +78,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     }
   }
 
-  /// Yes: the hub that takes the events does so.
+  /// True, because the hub that takes the events checks them.
   package var checksAuthorizations: Bool { true }
 
   /// Adds a commit. The loop finds the views that it concerns. Called on the engine's thread.

@@ -39,7 +39,7 @@ package final class NamespaceLocals<Value> {
 
   /// Returns the value of an open namespace.
   ///
-  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  /// - Parameter operations: the operations on the namespace. The caller has a lease of it.
   package func value(of operations: Operations, _ make: () -> Value) -> Value {
     loop.assertInEventLoop()
     // The identity is not used again while the value exists, because a value refers to its operations.

@@ -39,8 +39,8 @@ extension Operations {
   /// There are events that are to be delivered before a subscription can begin.
   private struct EventsComeFirst: Error {}
 
-  /// Returns the content with which a subscription begins, ready to be encoded, and its size; or the error for the client.
-  /// All of it is found beside the event loop.
+  /// Returns the content with which a subscription begins, ready to be encoded, and its size; or the error for the
+  /// client. All of it is found beside the event loop.
   ///
   /// - Parameters:
   ///   - since: the last commit that the client knows; nil for none.
@@ -102,7 +102,7 @@ extension Operations {
     _ since: Int64, _ listening: Listening, _ turns: TurnGroup?, in start: ResumptionStart
   ) async throws -> Resumption? {
     if listening.form == .value {
-      // Otherwise every change of a value that is too large to send would have it measured again.
+      // Otherwise the server would measure a value that is too large to send again at each change.
       _ = try await beside(turns, in: start.take, after: start.eventsSent) { [limits] start in
         try EventLines.size(of: start, limits: limits)
       }

@@ -18,14 +18,6 @@ extension SessionHandler: Flushable {
     }
   }
 
-  /// Sends the encoded output soon.
-  ///
-  /// While the client does not read, the output stays here, where small replies and events share a buffer. In the
-  /// channel each buffer would take hundreds of bytes.
-  final func flushLater(_ context: ChannelHandlerContext) {
-    if isWritable { services.unflushed.append(self) }
-  }
-
   /// Sends the encoded output, and asks for a turn to encode more.
   ///
   /// - Parameter piece: a piece of lines to send before it, and the bytes of events that the piece completes.

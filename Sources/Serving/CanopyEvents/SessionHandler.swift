@@ -91,10 +91,11 @@ open class SessionHandler {
   /// The number of calls that make on-disconnect writes and have no outcome.
   @exclusivity(unchecked) final var carryOutsUnderWay = 0
 
-  /// The next reply to be sent, if it is that to a read that has waited for events. Such a read runs alone.
+  /// The next reply to be sent. Two cases are for a read that has waited for events. Such a read runs alone.
   private enum NextReply {
+    /// Any other reply.
     case any
-    /// It has the value of the version up to which the events are sent.
+    /// The reply reads the same tree version as the last event sent.
     case current
     /// The read is to be carried out when its reply can be sent.
     case delayed(ReadRequest)
@@ -104,7 +105,8 @@ open class SessionHandler {
   struct Withholding {
     /// The calls that wait until the subscriptions have got them.
     var waiters: [(Snapshot) -> Void] = []
-    /// The calls that waited when the catch-up under way began. The version to which it leads is not older than they.
+    /// The calls that waited when the catch-up under way began. The version to which it leads is at least as new as
+    /// their requests.
     var readyWaiters: [(Snapshot) -> Void] = []
     /// Whether the hub delivers them.
     var isCatchingUp = false
@@ -234,8 +236,8 @@ open class SessionHandler {
     chooseHub(using: hub, needsOwn: true)
   }
 
-  /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The events
-  /// before the move still come from there.
+  /// Moves the subscriptions out of the shared hub if the rules take many steps to allow one of them an event. The
+  /// events before the move still come from there.
   package final func noteLongCheck(of subscription: Int64) {
     assertInEventLoop()
     guard hub === services.hubs.shared, subscribers[subscription] != nil else { return }
@@ -403,7 +405,7 @@ open class SessionHandler {
   /// Notes that the connection is lost, and all of its changes have an outcome. May be called more than once.
   open func endChanges() {}
 
-  /// Has the subscriptions authorized again when the login of the user expires, if any rests on it.
+  /// Has the subscriptions authorized again when the login of the user expires, if any depends on it.
   open func watchIdentity() {
     guard case .user(let login) = session.identity, session.hasAuthorizedSubscriptions else {
       expiry?.cancel()
@@ -474,7 +476,9 @@ open class SessionHandler {
     }
     answerPing()
     if output.hasBuffers {
-      if session.isOpen { flushLater(context) }
+      // While the client does not read, the output stays here, where small replies and events share a buffer. In the
+      // channel each buffer would take hundreds of bytes.
+      if session.isOpen, isWritable { services.unflushed.append(self) }
     } else {
       encodeLater(context)
     }

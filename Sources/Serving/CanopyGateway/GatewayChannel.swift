@@ -135,7 +135,7 @@ struct GatewayChannel: ServerChildChannel {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
     connection.becomeHTTP()
-    // Only a WebSocket would look for it once more.
+    // Removes the place from the pipeline. Only a WebSocket needs it there.
     _ = ConnectionPlace.take(from: channel.pipeline)
     try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
@@ -230,8 +230,8 @@ struct GatewayChannel: ServerChildChannel {
     }
   }
 
-  /// Whether a request is a GET without a body, as the protocol asks. The other parts of a request with a body would be
-  /// the first bytes of the WebSocket for a program before this server.
+  /// Whether a request is a GET without a body, as the protocol requires. A proxy before this server could take the
+  /// body of another request for the first bytes of the WebSocket.
   private static func mayUpgrade(_ head: HTTPRequestHead) -> Bool {
     head.method == .GET && head.headers["Transfer-Encoding"].isEmpty
       && head.headers["Content-Length"].allSatisfy { $0.hasSameBytes(as: "0") }
@@ -295,7 +295,7 @@ final class GatewayLoop {
   ///   - encoded: the texts that this shares with other protocols on the loop; nil for those of `home`, or new ones.
   ///   - now: the clock by which turns end.
   ///   - home: the state for the default namespace, with which it shares the turns and the connections; nil if this is
-  ///     it.
+  ///     that state.
   init(
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
     encoded: EncodedNodes? = nil, now: @escaping () -> NIODeadline = { .now() },
@@ -321,7 +321,7 @@ final class GatewayLoop {
 
   /// Returns the state for a namespace. This must be the state for the default one.
   ///
-  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  /// - Parameter operations: the operations on the namespace. The caller has a lease of it.
   func loop(of operations: Operations) -> GatewayLoop {
     if operations === self.operations { return self }
     return others.value(of: operations) { GatewayLoop(operations, loop: loop, home: self) }

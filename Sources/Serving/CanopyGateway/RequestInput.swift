@@ -5,11 +5,11 @@ internal import NIOHTTP1
 
 /// The bytes of a connection between its socket and the decoder of HTTP, in both directions.
 ///
-/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of short
-/// requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished head. So
-/// this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the connection:
-/// the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it hands on
-/// everything. Use it on the channel's event loop only.
+/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of
+/// short requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished
+/// head. So this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the
+/// connection: the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it
+/// hands on everything. Use it on the channel's event loop only.
 final class RequestInput: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -30,8 +30,8 @@ final class RequestInput: ChannelDuplexHandler {
   private static let webSocketSliceBytes = ReadTurns.sliceBytes
   /// The cost of a request in a turn.
   private static let requestTurnBytes = LoopTurns.turnBytes / 8
-  /// The bytes from which the decoder has returned nothing, after which a head is too long, whatever stands between its
-  /// fields.
+  /// The number of bytes after which a head is too long, whatever is between its fields, if the decoder has returned
+  /// nothing.
   private static let undecodedBytesMax = headBytesMax + 8 * 1024
   /// The change of a charge below which it is not reported.
   private static let reportBytes = 1024
@@ -51,8 +51,8 @@ final class RequestInput: ChannelDuplexHandler {
   private var kept = ByteBuffer()
   /// Whether the kept bytes have a buffer of their own, and not that of a read.
   private var isOwn = false
-  /// The whole requests that were handed on, less those that are answered. Negative while the body of a request follows
-  /// that is answered already.
+  /// The number of whole requests that were handed on, minus the number of answers. Negative if a request is answered
+  /// before the end of its body has come.
   private var unanswered = 0
   /// The bytes that were handed on since the decoder returned something.
   private var undecodedBytes = 0
@@ -272,7 +272,7 @@ final class RequestInput: ChannelDuplexHandler {
     let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
     sent.futureResult.assumeIsolated().whenComplete { [self] _ in
       unsentBytes -= count
-      // While the bytes are flushed the charge waits for the end of it.
+      // During a flush, the charge waits until the flush has ended.
       if chargedOutput > 0 { chargeOutput() }
     }
     context.write(data, promise: sent)

@@ -41,7 +41,7 @@ extension Responder {
 
   /// Returns the page of the blog for an address that does not exist; nil if the client does not show pages.
   ///
-  /// The page has a view that says so, with a way on.
+  /// The page says that there is nothing at this address, and has a link to the recent posts.
   func pageOfNothing(_ request: Parsed) throws(WireError) -> HTTPAnswer? {
     guard [.get, .head].contains(request.method), Responder.acceptsPages(request.fields),
       let file = WebPages.file(at: [])

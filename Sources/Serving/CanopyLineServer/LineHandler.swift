@@ -13,20 +13,22 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
 
   /// The state that the connections to the present namespace share.
   @exclusivity(unchecked) private(set) var shared: LoopContext
-  /// That of the default namespace.
+  /// The state for the default namespace.
   private let home: LoopContext
   /// Keeps the present namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: LineInput
-  /// The handler before this one, which output passes by; nil for another one.
+  /// The handler before this one if it is a `ReadTurns`, else nil. Output skips it, because it does nothing with
+  /// output.
   private let reading: ReadTurns?
 
   /// The bytes charged for a connection that is idle: its channel and its handlers, the session, and the buffer of the
-  /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after it.
+  /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after
+  /// it.
   static let connectionBytes = 8 * 1024
 
   /// - Parameters:
-  ///   - reading: the handler before this one; nil for another one.
+  ///   - reading: the handler before this one if it is a `ReadTurns`, else nil.
   ///   - isWebSocket: whether the lines come over a WebSocket, whose listener charges the idle connection.
   init(shared: LoopContext, behind reading: ReadTurns? = nil, isWebSocket: Bool = false) {
     self.shared = shared

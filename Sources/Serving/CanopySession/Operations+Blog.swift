@@ -66,64 +66,69 @@ struct PendingBlogWrite: Transaction {
     // The session may have been revoked while the write waited.
     guard session.mayFinish else { throw WireError.sessionEnded }
     let (root, uid) = (proposal.root, session.uid)
-    var decision = try decideRequest(&proposal)
-    // Checked on this tree: an earlier write may have taken the place that the request had when it came.
+    var decision: Decision<Reply>
+    // The bounds are checked on this tree: an earlier write may have taken the place that the request had when it came.
     switch request {
-    case .post, .comment, .rename: decision.isBounded = true
-    case .edit:
+    case .post(let title, let body):
+      decision = try Posts.create(by: uid, title: title, body: body, in: &proposal)
+        .map { .created($0) }
+      decision.isBounded = true
+    case .edit(let id, let title, let body):
+      decision = try Posts.edit(id, by: uid, title: title, body: body, in: &proposal)
+        .map { _ in .null }
       decision.isBounded = operations.tree != nil && request.growth(over: root, by: uid) > 0
-    // A star is bounded below. The others remove.
-    case .star, .delete, .uncomment: break
+    case .delete(let id):
+      let removal = try Posts.delete(
+        id, by: uid, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal)
+      decision = try operations.refusingUnfinishedWork(removal).map { _ in .null }
+    case .star(let id):
+      let star = try Posts.toggleStar(id, by: uid, in: &proposal)
+      decision = star.map {
+        .json(["starred": .bool($0.isStarred), "starCount": .number($0.starCount)])
+      }
+      decision.isBounded = star.result.isStarred
+    case .comment(let id, let text):
+      decision = try Comments.create(on: id, by: uid, text: text, in: &proposal)
+        .map { .created($0) }
+      decision.isBounded = true
+    case .uncomment(let id, let comment):
+      decision = try Comments.delete(comment, on: id, by: uid, in: &proposal).map { _ in .null }
+    case .rename(let username):
+      decision = try rename(to: username, &proposal)
+      decision.isBounded = true
     }
-    guard let write = decision.write, let storage = operations.storage else { return decision }
+    try admit(decision.write, over: root)
+    return decision
+  }
+
+  private func rename(
+    to username: String, _ proposal: inout Proposal
+  ) throws -> Decision<Reply> {
+    let (now, isRepeat, uid) = (proposal.now, proposal.isRepeat, session.uid)
+    var cost: Int?
+    let decision = try Users.rename(
+      uid, to: username, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal
+    ) { entries, now in
+      // A renaming that is decided again was charged the first time.
+      if isRepeat { return nil }
+      cost = entries
+      return operations.renames.withLock { $0.wait(uid, now: now) }
+    }
+    let allowed = try operations.refusingUnfinishedWork(decision)
+    // Charged only if nothing has refused the renaming.
+    if let cost { _ = operations.renames.withLock { $0.take(uid, cost: cost, now: now) } }
+    return allowed.map { _ in .null }
+  }
+
+  /// Checks that the user may store so much.
+  private func admit(_ write: Write?, over root: Node) throws {
+    guard let write, let storage = operations.storage else { return }
     switch request {
     case .post(let title, let body):
       try storage.admitEntry(of: session.uid, textBytes: title.utf8.count + body.utf8.count)
     case .comment(_, let text): try storage.admitEntry(of: session.uid, textBytes: text.utf8.count)
     case .edit: try storage.admit(write.assignments, over: root)
     case .delete, .star, .uncomment, .rename: break
-    }
-    return decision
-  }
-
-  private func decideRequest(_ proposal: inout Proposal) throws -> Decision<Reply> {
-    let uid = session.uid
-    switch request {
-    case .post(let title, let body):
-      return try Posts.create(by: uid, title: title, body: body, in: &proposal)
-        .map { .created($0) }
-    case .edit(let id, let title, let body):
-      return try Posts.edit(id, by: uid, title: title, body: body, in: &proposal)
-        .map { _ in .null }
-    case .delete(let id):
-      let decision = try Posts.delete(
-        id, by: uid, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal)
-      return try operations.refusingUnfinishedWork(decision).map { _ in .null }
-    case .star(let id):
-      var decision = try Posts.toggleStar(id, by: uid, in: &proposal)
-      decision.isBounded = decision.result.isStarred
-      return decision.map {
-        .json(["starred": .bool($0.isStarred), "starCount": .number($0.starCount)])
-      }
-    case .comment(let id, let text):
-      return try Comments.create(on: id, by: uid, text: text, in: &proposal).map { .created($0) }
-    case .uncomment(let id, let comment):
-      return try Comments.delete(comment, on: id, by: uid, in: &proposal).map { _ in .null }
-    case .rename(let username):
-      let (now, isRepeat) = (proposal.now, proposal.isRepeat)
-      var cost: Int?
-      let decision = try Users.rename(
-        uid, to: username, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal
-      ) { entries, now in
-        // A renaming that is decided again was charged the first time.
-        if isRepeat { return nil }
-        cost = entries
-        return operations.renames.withLock { $0.wait(uid, now: now) }
-      }
-      let allowed = try operations.refusingUnfinishedWork(decision)
-      // Charged only if nothing has refused the renaming.
-      if let cost { _ = operations.renames.withLock { $0.take(uid, cost: cost, now: now) } }
-      return allowed.map { _ in .null }
     }
   }
 

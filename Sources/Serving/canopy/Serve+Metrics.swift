@@ -115,7 +115,7 @@ extension MetricsRegistry {
     }
   }
 
-  /// The memory that the process occupies; nil if the system does not tell.
+  /// The memory that the process occupies; nil if the system does not report it.
   private static var residentBytes: Int? {
     guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else {
       return nil

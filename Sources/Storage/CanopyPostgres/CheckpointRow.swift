@@ -47,7 +47,7 @@
       isFree = try rows.bool(0, 8)
     }
 
-    /// Returns the query that stores the row, and extends the lease of the folder.
+    /// Returns the query that stores the row, and extends the lease of the node that folds.
     func update(_ namespace: [UInt8], leaseMilliseconds: Int64) -> Query {
       Query(
         """

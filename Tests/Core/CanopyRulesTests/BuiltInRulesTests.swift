@@ -40,7 +40,7 @@ struct BuiltInRulesTests {
     for outcome in try Self.cases().run(builtIn) where outcome.isAllowed {
       for step in outcome.explanation.steps {
         guard case .failed(let reason) = step.outcome else { continue }
-        Issue.record("\(outcome.name): \(step.rule): \(reason)")
+        Issue.record("\(Self.casesPath): \(outcome.name): \(step.rule): \(reason)")
       }
     }
   }

@@ -197,6 +197,23 @@ struct DocumentLinkTests {
     }
   }
 
+  @Test(arguments: ["README.md", "Sources/Documentation.docc/Architecture.md"])
+  func `every module of the server and of the client library is in the picture`(
+    _ path: String
+  ) throws {
+    let picture = try #require(
+      Document(path).blocks.first { $0.lines.contains { $0.contains("CanopyTree") } }, "\(path)")
+    let words = Set(picture.lines.joined(separator: "\n").split { !$0.isLetter }.map(String.init))
+    for module in try Repository.modules()
+    where module.name == "CanopyClient"
+      || ["Core", "Blog", "Storage", "Serving"].contains(module.floor)
+        && module.name.lowercased().hasPrefix("canopy")
+    {
+      let isInPicture = words.contains(module.name)
+      #expect(isInPicture, "\(module.name) is not in the picture of \(path)")
+    }
+  }
+
   @Test func `README has at most 200 lines`() throws {
     #expect(
       try Document("README.md").text.split(separator: "\n", omittingEmptySubsequences: false).count

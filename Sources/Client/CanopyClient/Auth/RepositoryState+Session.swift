@@ -38,7 +38,7 @@ extension RepositoryState {
 
   /// Answers a request that needs no server.
   ///
-  /// - Returns: whether it is one.
+  /// - Returns: whether the request needs no server.
   private func answerAtOnce(_ request: SessionRequest) -> Bool {
     let user = session.user
     switch request.kind {
@@ -70,7 +70,7 @@ extension RepositoryState {
   func send(_ request: SessionRequest) {
     if isLate(request) { return failLate(request) }
     guard !endpoint.isRealtime else { return sendIdentity(request) }
-    // The server applies a line to the user of the connection: first learn whose it is.
+    // The server applies a line to the user of the connection. So wait until the sign-in under way has named that user.
     if request.kind.needsAccount, isSigningIn { return heldRequests.append(request) }
     var line = JSONOutput()
     guard line.append(session: request.kind) else {
@@ -172,7 +172,7 @@ extension RepositoryState {
 
   /// Reads the rest of the account, and answers with the user of a new session.
   ///
-  /// - Parameter isNewUser: whether the request created the user; nil if its kind decides.
+  /// - Parameter isNewUser: whether the request created the user; nil if that follows from its kind.
   func readAccount(_ request: SessionRequest, isNewUser: Bool? = nil) {
     let mark = session.mark()
     accountReadings.append(

@@ -4,11 +4,12 @@ internal import CanopyWire
 
 /// A decoded message of the server in the realtime protocol.
 package enum RealtimeMessage: Sendable {
-  /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later connections.
+  /// The first message of a connection: the server's time in milliseconds since 1970, and the host of later
+  /// connections.
   case handshake(milliseconds: Int64?, host: String?, session: String?)
   /// The client is to connect again, to this host if there is one.
   case reset(host: String?)
-  /// The server ends the connection, and wants no other soon.
+  /// The server ends the connection, and the client must not connect again soon.
   case shutdown(String)
   /// A sentence for the developer.
   case notice(String)

@@ -89,7 +89,7 @@ extension JSONOutput {
 }
 
 extension JSONValue {
-  /// Reads JSON from bytes; nil if they are none.
+  /// Reads JSON from bytes; nil if they are not JSON.
   init?(reading bytes: [UInt8]) {
     guard let value = bytes.withUnsafeBytes({ try? JSONValue(json: $0) }) else { return nil }
     self = value

@@ -35,7 +35,7 @@ extension Database {
 
     /// The forms of numbers that are infinite, or not numbers.
     public enum NonConformingFloatDecodingStrategy {
-      /// No form: a text is no number.
+      /// Throws for text; only numbers are accepted.
       case `throw`
       /// The given texts.
       case convertFromString(positiveInfinity: String, negativeInfinity: String, nan: String)

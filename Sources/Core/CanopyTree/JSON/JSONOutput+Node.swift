@@ -106,7 +106,7 @@ extension JSONOutput {
   /// Returns the largest index if the children are written as an array: all keys are integers from
   /// 0 up, and the largest is smaller than twice their number.
   ///
-  /// - Complexity: O(log n) if some keys are no integers, as those sort last; else O(n).
+  /// - Complexity: O(log n) if some keys are not integers; these sort last. Else O(n).
   static func arrayEnd(_ children: Children) -> Int32? {
     guard let first = children.first?.key.integer, first >= 0,
       let last = children.last?.key.integer, Int(last) < 2 * children.count

@@ -77,7 +77,7 @@ public struct Query: Hashable, Sendable {
 
   /// Whether a child with a key may be in the range, whatever its value is. O(1).
   ///
-  /// Only the order by key tells that from the key alone.
+  /// Only key order can decide this from the key. In the other orders the result is true.
   public func mayShow(_ key: Key) -> Bool {
     guard order == .key else { return true }
     if let bound = lower?.key, key < bound || (key == bound && lower?.isInclusive == false) {
