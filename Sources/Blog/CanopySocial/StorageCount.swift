@@ -18,7 +18,8 @@ enum StorageCount {
   /// Returns the bytes of each user, counted in several parts at the same time. The result is the same for any number.
   static func bytes(in root: Node, parts: Int) -> [Key: Int] {
     let sums = Mutex<[Key: Int]>([:])
-    DispatchQueue.concurrentPerform(iterations: max(1, parts)) { part in
+    let parts = max(1, parts)
+    DispatchQueue.concurrentPerform(iterations: parts) { part in
       var own: [Key: Int] = [:]
       forEachEntry(in: root, part: part, of: parts) { own[$0, default: 0] += $1 }
       sums.withLock { $0.merge(own, uniquingKeysWith: +) }

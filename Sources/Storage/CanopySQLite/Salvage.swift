@@ -172,7 +172,7 @@ struct Salvage {
       for (index, key) in keys.enumerated() {
         let next = keys.dropFirst(index + 1).first
         let row = SalvageRange(low: key, high: next).common(with: rest)
-        guard !row.isEmpty else { continue }
+        guard !row.isEmpty, key != first else { continue }
         _ = try scan(table, row, backward: false, &rows, isLeaf: true)
       }
     }

@@ -7,14 +7,14 @@ enum SalvageKeyPart: Equatable {
   case text([UInt8])
   case blob([UInt8])
 
-  /// Whether this value comes before another. Precondition: both are of one kind.
+  /// Whether this value comes before another: first numbers, then texts, then blobs.
   static func < (one: SalvageKeyPart, other: SalvageKeyPart) -> Bool {
-    assert(one.isLike(other), "the values are of two kinds")
-    return switch (one, other) {
+    switch (one, other) {
     case (.number(let one), .number(let other)): one < other
     case (.text(let one), .text(let other)), (.blob(let one), .blob(let other)):
       one.lexicographicallyPrecedes(other)
-    default: false
+    case (.number, .text), (.number, .blob), (.text, .blob): true
+    case (.text, .number), (.blob, .number), (.blob, .text): false
     }
   }
 

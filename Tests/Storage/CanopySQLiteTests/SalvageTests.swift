@@ -305,5 +305,12 @@ import Testing
     #expect(!range(1, 2).isEmpty)
     #expect(range(2, 2).isEmpty)
     #expect(range(3, 2).isEmpty)
+    // Damaged pages have values of other kinds.
+    let keys: [SalvageKeyPart] = [
+      .number(1), .number(2), .text([0]), .text([1]), .blob([]), .blob([0]),
+    ]
+    for (index, key) in keys.enumerated() {
+      for (other, another) in keys.enumerated() { #expect((key < another) == (index < other)) }
+    }
   }
 }
