@@ -148,8 +148,10 @@ import Testing
       for number in 1...3 * count { try await setting.write(Int64(-number)) }
       while try await setting.goOn() {}
       let after = try await setting.lines()
+      // How many are merged depends on the time that the machine gives to the hub.
       #expect(
-        zip(after, within).allSatisfy { 1...10 ~= $0.count - $1 }, "\(after[0].count - within[0])")
+        zip(after, within).allSatisfy { 1..<3 * count ~= $0.count - $1 },
+        "\(after[0].count - within[0])")
       for lines in after {
         #expect(try Event(try #require(lines.last)).sequence == setting.engine.snapshot.sequence)
       }
