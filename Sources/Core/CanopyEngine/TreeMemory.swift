@@ -53,7 +53,8 @@ extension Batch {
     _ beforeImage: [Assignment]
   ) throws(EngineError) -> TreeGrowth? {
     guard let memory else { return nil }
-    if assignments.allSatisfy(\.value.isAbsent) { return .atMost(0) }
+    // A removal may give the rest of a packed branch pages of its own.
+    let isRemoval = assignments.allSatisfy(\.value.isAbsent)
     var bytesMax: Int? = tree.addedMemoryMax - counts.added
     if tree.uncountedValues != counts.uncounted {
       bytesMax = text?.memoryMax(of: journaled, orders: tree.ordersMax)
@@ -62,7 +63,7 @@ extension Batch {
     var old = before ?? tree
     if before == nil { old.apply(beforeImage) }
     let bytes = MemoryCount.growth(from: old.root, to: tree.root)
-    guard memory.admit(bytes, isBounded: isBounded) else { throw .treeFull }
+    guard memory.admit(bytes, isBounded: isBounded && !isRemoval) else { throw .treeFull }
     return .measured(bytes)
   }
 }

@@ -239,6 +239,10 @@ private struct Application {
       rest = end..<rest.upperBound
       let hasPlan = enterPlan(of: key, depth: depth)
       node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
+      // The child may have moved in each index, and each move may begin a page.
+      if case .indexed(let box) = node.storage {
+        addedMemoryMax += box.indexes.count * Application.indexPageBytesMax
+      }
       if hasPlan { plans.removeLast() }
     }
     if let packedBytes, node.packed == nil {
@@ -263,6 +267,9 @@ private struct Application {
     let indexes = depth < plans.count ? ordersMax : 0
     addedMemoryMax += key.ownMemory + 320 + (384 + key.ownMemory) * indexes
   }
+
+  /// The bytes of the largest page of an index, or more.
+  private static let indexPageBytesMax = 1_792
 
   /// The nodes of a value up to which its memory is counted.
   private static let countedNodesMax = 256

@@ -80,6 +80,23 @@ import Testing
     #expect(unpacked == 20)
   }
 
+  @Test func `values that move in an index count the pages that they begin`() throws {
+    var plan = IndexPlan()
+    plan.declare(.value, at: ["list"])
+    var tree = Tree(indexPlan: plan)
+    let count: Int64 = 20_000
+    let children = (0..<count).map { (Key(index: Int32($0)), Node($0)) }
+    tree.apply([Assignment(try Path("list"), Node(children: children))])
+    let before = tree
+    for number in (0..<count).reversed() {
+      tree.apply([Assignment(try Path("list/\(number)"), Node(-number - 1))])
+    }
+    var counted = MemoryCount()
+    counted.addDifference(from: before.root, to: tree.root)
+    #expect(counted.bytes > 0)
+    #expect(counted.bytes <= tree.addedMemoryMax - before.addedMemoryMax)
+  }
+
   @Test(arguments: [1, 2, 3, 200], [0, 1])
   func `equal texts count in each place`(places: Int, orders: Int) throws {
     var plan = IndexPlan()
