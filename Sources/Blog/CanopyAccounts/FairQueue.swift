@@ -48,8 +48,8 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
   /// Adds a known element after the other elements of its key, if the queue has room or another element can be
   /// replaced.
   ///
-  /// It replaces the element that ``add(_:for:)`` would replace. If there is none, it replaces the newest element that
-  /// is not known, of the group with the most of these. If all are known, it replaces one of the group with the most
+  /// It replaces the same element as ``add(_:for:)``. If there is no such element, it replaces the newest one that is
+  /// not known, of the group with the most of these. If all are known, it replaces one of the group with the most
   /// elements, if that group has at least two more than the group of the new element.
   mutating func addKnown<Group: Hashable>(
     _ element: Element, for key: Key, groupedBy group: (Key) -> Group

@@ -12,7 +12,7 @@ public struct CommitText: Sendable {
   /// The number of bytes of both texts.
   var byteCount: Int { bytes.count }
 
-  /// Whether the before-image is not left out.
+  /// Whether the text has the before-image.
   var hasBeforeImage: Bool { bytes.count > bodyCount }
 
   /// The bytes of the assignments less those of the before-image.

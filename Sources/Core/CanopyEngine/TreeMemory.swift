@@ -44,7 +44,7 @@ extension Batch {
   ///   - assignments: those of the write. A removal is always admitted.
   ///   - journaled: those of the commit, with all that follows from the write.
   ///   - text: the text of the commit, if it is not too large.
-  ///   - counts: those of the tree before the commit.
+  ///   - counts: `addedMemoryMax` and `uncountedValues` of the tree before the commit.
   ///   - before: the tree before the commit; nil to undo the commit in a copy.
   /// - Throws: `EngineError.treeFull`; then nothing was counted.
   func growth(

@@ -58,9 +58,9 @@ package protocol ConnectionInput: AnyObject {
   var hasBacklog: Bool { get }
   /// Whether bytes are being decoded.
   var isDecoding: Bool { get }
-  /// The bytes of a long text that is decoded beside the event loop; 0 if there is none. They count as kept.
+  /// The bytes of a long text that another thread decodes; 0 if there is no such text. They count as kept.
   var bytesBeside: Int { get set }
-  /// Takes bytes of the backlog, in order to decode them; nil if there is none.
+  /// Takes the next bytes of the backlog, to decode them; nil if the backlog is empty.
   func takeBacklog() -> ByteBuffer?
   /// Drops all that is kept, because the connection takes no more requests.
   func drop()

@@ -55,7 +55,7 @@ struct SessionModel: ~Copyable {
   /// The connection ends in about so many steps.
   private let stepsToEnd: Int
 
-  // What the client may rely on.
+  // The client's requests, its user, and its on-disconnect writes.
   private var received = 0
   private var answered = 0
   private var underWay: [Running] = []

@@ -208,7 +208,7 @@ import Testing
     }
   }
 
-  // The second seed gives the first keys of a page's neighbour to a damaged page whose keys are in no order.
+  // With the second seed, a search for the first key of a page begins in the damaged page before it.
   @Test(arguments: [nil, 11_229_249_936_938_968_814])
   func `a page with random bytes costs no rows of other pages`(seed: UInt64?) async throws {
     var random =
