@@ -422,7 +422,7 @@ let package = Package(
       path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
     // Runs the built command. It must not be linked with it: CSimulation replaces functions of the C library.
     .testTarget(
-      name: "CanopySimulatorTests", dependencies: ["CanopyTesting"],
+      name: "CanopySimulatorTests", dependencies: ["CanopyTesting", "CanopyTree"],
       path: "Tests/Tools/CanopySimulatorTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyFuzzTests", dependencies: ["CanopyFuzz", "CanopyTesting"],

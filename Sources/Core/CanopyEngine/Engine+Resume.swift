@@ -132,7 +132,7 @@ extension Listening {
   }
 
   /// Returns the changes for a copy of the whole location that has missed some writes: the present value of each
-  /// place that they wrote.
+  /// location that they wrote.
   func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
     let node = root.at(path)
     var places: [Location] = []
@@ -162,8 +162,8 @@ extension Listening {
 extension Node {
   /// Returns the shortest prefix of a path at which no node exists; nil if one exists at the whole path.
   ///
-  /// If a leaf became a branch and the branch was removed, a copy still has the leaf. Removing a place below the
-  /// leaf would change nothing in the copy, so the removal must name the place of the leaf.
+  /// If a leaf became a branch and the branch was removed, a copy still has the leaf. Removing a location below the
+  /// leaf would change nothing in the copy, so the removal must name the location of the leaf.
   fileprivate func absence(on path: Path) -> Path? {
     (0...path.count).lazy.map(path.prefix).first { at($0).isAbsent }
   }

@@ -29,7 +29,7 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
     var end: Int
     /// The cost of the next element.
     var cost: Int
-    /// The place among entries that end at the same clock.
+    /// The position among entries that end at the same clock.
     var number: Int
   }
 

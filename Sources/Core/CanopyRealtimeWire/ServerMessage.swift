@@ -120,7 +120,8 @@ public enum PushMessage {
     output.append("},\"a\":\"d\"}}")
   }
 
-  /// Appends the rest of a message with the values of several places, which `body` appends as the members of an object.
+  /// Appends the rest of a message with the values of several locations, which `body` appends as the members of an
+  /// object.
   public static func merge(
     _ path: Path, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
   ) {

@@ -361,7 +361,7 @@ struct TakenOverWrites {
   var dropped: [DisconnectWriteID] = []
 }
 
-/// The part of the rules in an on-disconnect write of a user or of an anonymous client.
+/// The policy by which the rules check an on-disconnect write of a user or of an anonymous client.
 private struct ArmedPolicy: WritePolicy {
   let operations: Operations
   let caller: RuleCaller

@@ -33,12 +33,13 @@ extension Session {
     }
   }
 
-  /// The unsent events from which on commits are withheld, as a part of `Limits.queuedBytesMax`: one of so many.
+  /// The divisor of `Limits.queuedBytesMax`: once the unsent events of a connection exceed the quotient, commits are
+  /// withheld from it.
   ///
   /// Many slow clients together must not exceed the memory of all connections: then the one that holds the most ends.
   static let withheldPart = 64
 
-  /// The same part while the transport accepts more. Then the client may read as fast as events come.
+  /// The divisor while the transport accepts more bytes. Then the client may read as fast as events come.
   static let withheldPartWhenWritable = 4
 
   /// Whether commits are withheld from a subscription, so that replies wait for the end of a catch-up.
@@ -82,8 +83,8 @@ extension Session {
     withholding.hasCaughtUp = true
   }
 
-  /// Has the next reply sent whatever is unsent: it is that of a read in the version to which a catch-up has led. At most
-  /// one for each catch-up.
+  /// Lets the next reply be sent, however many bytes are unsent. It is the reply to a read in the version to which a
+  /// catch-up has led. Called at most once for each catch-up.
   public mutating func sendNextReply() {
     withholding.sendsNextReply = true
   }

@@ -227,9 +227,12 @@ struct Opening {
     var losses: [String] = []
     let stored = max(tail?.tail.sequence ?? 0, meta.lastCommit)
     if stored > last.sequence {
-      losses.append(
-        "\(stored - last.sequence) commits that were stored are missing, from number "
-          + "\(last.sequence + 1) to \(stored): \(StoreError.waysOut)")
+      let first = last.sequence + 1
+      let missing =
+        first == stored
+        ? "commit \(first), which was stored, is missing"
+        : "the commits \(first) to \(stored), which were stored, are missing"
+      losses.append("\(missing): \(StoreError.waysOut)")
     }
     guard let tail = tail?.tail else { return losses.isEmpty ? logLosses : losses }
     if losses.isEmpty, tail.sequence >= meta[.base],

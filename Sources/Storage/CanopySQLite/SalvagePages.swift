@@ -22,7 +22,7 @@ struct SalvagePages {
 
   private let file: FileHandle
   private let log: FileHandle?
-  /// The place in the log of the newest version of each page.
+  /// The position in the log of the newest version of each page.
   private var logOffsets: [Int: UInt64] = [:]
   private let pageBytes: Int
   /// The number of bytes of a page that SQLite uses.

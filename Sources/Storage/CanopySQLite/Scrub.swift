@@ -26,7 +26,7 @@ public struct Scrub: Sendable {
     case table(Int, after: [DatabaseValue]?)
     case end
 
-    /// The first place after the rows of this one.
+    /// The first position after the rows of this one.
     var next: Place {
       switch self {
       case .leaves: .commits(after: nil)
@@ -114,7 +114,7 @@ public struct Scrub: Sendable {
 
     private var isOver: Bool { step.rows >= rowsMax || step.bytes >= bytesMax }
 
-    /// Checks rows of one table. Returns the place of the next step.
+    /// Checks rows of one table. Returns the position of the next step.
     mutating func run(from place: Place) throws -> Place {
       switch place {
       case .leaves(let after): try leaves(after)

@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `the size of a write is found beside, with the rules of a few places in each turn`()
+  @Test func `the size of a write is computed on another thread, a few locations in each turn`()
     async throws
   {
     try await withGateway { server in

@@ -73,7 +73,7 @@ import Testing
   }
 
   @Test
-  func `a path of a view gets the page, its REST twin the tree, and another namespace no blog`()
+  func `a page's path gets the page, its REST twin the tree, and other namespaces have no blog`()
     async throws
   {
     try await withGateway { server in

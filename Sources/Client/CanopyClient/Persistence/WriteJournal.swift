@@ -4,10 +4,11 @@ internal import Synchronization
 
 /// The writes that began or ceased to be pending and that the store has not recorded yet, in two files.
 ///
-/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. Its id
-/// is appended again before the application hears that the server has answered it, and before the call that withdraws
-/// it returns, so that no later process sends it. Each costs one system call. They survive a loss of power once the store
-/// has recorded them, because the journal is not synchronized with the disk.
+/// The call that makes a write appends it before it returns. From then on the write survives the end of the process.
+/// When the server has answered the write, its id is appended, and the application is told after that. The call that
+/// withdraws a write also appends the id. So no later process sends the write again. Each append costs one system call.
+/// Writes and ids survive a loss of power once the store has recorded them, because the journal is not synchronized
+/// with the disk.
 ///
 /// The files take turns, so that none grows while the store works: call `turn` before the store takes writes, and
 /// `clearOlder` when it has recorded them. A file may keep writes that the store has recorded. The reader drops them by
