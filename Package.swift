@@ -169,7 +169,7 @@ let package = Package(
       name: "CanopySession",
       dependencies: [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque,
+        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque, heap,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(

@@ -8,7 +8,8 @@ extension Engine {
   /// Reads the journal backward from the starting point, a page at a time, and reverts its writes to the location,
   /// which leads to the version that the client knows. That costs time in proportion to the commits since then,
   /// whatever they wrote. So it is done only while it costs less than sending the whole state: see
-  /// `Limits.resumedCommitsMax`. At most `Limits.resumptionsMax` clients are served at a time.
+  /// `Limits.resumedCommitsMax`. At most `Limits.resumptionsMax` clients are served at a time, and as many others that
+  /// know all but the last `Limits.resumedCommitsMin` commits.
   ///
   /// - Parameters:
   ///   - since: the sequence number of the last commit that the client knows.
@@ -23,7 +24,8 @@ extension Engine {
     since: Int64, to start: @autoclosure () async throws -> ListenStart,
     for group: TurnGroup? = nil, _ body: @escaping @Sendable ([ListenEvent]) throws -> R
   ) async throws -> R? {
-    try await resumptions.withTurn(of: group) {
+    let isShort = since >= snapshot.sequence - Limits.resumedCommitsMin
+    return try await (isShort ? shortResumptions : resumptions).withTurn(of: group) {
       let start = try await start()
       guard since <= start.sequence else { return nil }
       guard since < start.sequence else { return try body([]) }

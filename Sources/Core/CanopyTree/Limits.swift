@@ -156,7 +156,7 @@ public struct Limits: Sendable, Equatable {
   public var disconnectLocationsMax = 4_096
 
   /// The most memory, in bytes, for all connections together, the tree excluded. Beyond it, the
-  /// server closes the connection that holds the most.
+  /// server closes the largest connection of the network that holds the most.
   public var memoryMax = 512 * 1024 * 1024
 
   /// The most connections at one time.

@@ -56,7 +56,7 @@ extension SessionHandler {
     }
   }
 
-  /// Ends the connection that holds the most memory, because the server is short of memory.
+  /// Ends the connection because the server is short of memory, and the budget has chosen this one.
   ///
   /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
   /// the memory is needed now.
@@ -72,7 +72,7 @@ extension SessionHandler {
       end(
         WireError(
           .overloaded,
-          "the server is short of memory, and this connection holds most of it; the connection closes"
+          "the server is short of memory, and the connections of this network hold the most; the connection closes"
         ))
     }
   }

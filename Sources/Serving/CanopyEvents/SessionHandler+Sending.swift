@@ -117,7 +117,7 @@ extension SessionHandler: Flushable {
   /// Begins to charge the connection, with the bytes that it takes while it is idle.
   final func openShare() {
     let reference = reference()
-    client.share = operations.memory.open(on: services.loop) {
+    client.share = operations.memory.open(on: services.loop, network: client.turns?.network) {
       reference.value.handler?.endForMemory()
     }
     client.share?.report(idleBytes, idle: idleBytes)

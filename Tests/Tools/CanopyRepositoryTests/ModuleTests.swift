@@ -113,7 +113,8 @@ struct ModuleTests {
       [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
         "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire",
-        "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
+        "DequeModule", "Dispatch", "Foundation", "HeapModule", "Logging",
+        "Synchronization",
       ]),
     // Not requests or the sockets of a protocol: events, and the connections that receive them.
     Rule(
