@@ -38,7 +38,7 @@ extension SessionHandler {
     switch event {
     case ChannelEvent.inputClosed: endInput(context)
     // The event behind it ends the connection.
-    case let event as PlaceNeeded: if session.takesInput { closing.reason = event.error }
+    case let event as PlaceNeeded: session.endInput(because: event.error)
     case is ChannelShouldQuiesceEvent:
       // The requests that were received are still carried out and answered.
       session.endInput()

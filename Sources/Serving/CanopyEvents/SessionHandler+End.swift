@@ -10,9 +10,8 @@ extension SessionHandler {
   package final func endRequests(_ reason: String) {
     assertInEventLoop()
     guard session.takesInput else { return }
-    closing.reason = WireError(.overloaded, reason)
     keptInput.drop()
-    session.endRequests()
+    session.endRequests(because: WireError(.overloaded, reason))
   }
 
   /// Closes when all replies are sent.
@@ -30,7 +29,7 @@ extension SessionHandler {
     // Texts that wait to be encoded are sent first.
     closing.waitsForPieces = output.hasPieces
     if closing.waitsForPieces { return }
-    clientProtocol?.appendEnd(closing.reason.take())
+    clientProtocol?.appendEnd(session.endReason)
     guard let outputContext = clientProtocol?.outputContext else {
       return context.close(promise: nil)
     }
@@ -80,21 +79,20 @@ extension SessionHandler {
   /// Whether the connection is lost, and no change of it is without an outcome: neither a request nor an on-disconnect
   /// write.
   package final var hasNoChanges: Bool {
-    session.isLost && carryOutsUnderWay == 0 && !session.hasUnfinishedChanges
+    session.isLost && !session.hasUnfinishedChanges
   }
 
   /// Notes that on-disconnect writes have an outcome.
   final func endCarryOut() {
     assertInEventLoop()
-    carryOutsUnderWay -= 1
+    session.endCarryOut()
     if hasNoChanges { endChanges() }
   }
 
   /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
   final func end(_ reason: WireError) {
     assertInEventLoop()
-    guard let context, session.abandon() else { return }
-    closing.reason = reason
+    guard let context, session.abandon(because: reason) else { return }
     perform(context)
     if closing.lingering == nil { linger(context, .seconds(10)) }
     charge()

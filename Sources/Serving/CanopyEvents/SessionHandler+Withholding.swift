@@ -107,8 +107,8 @@ extension SessionHandler {
     guard !session.isBehind, !withholding.readyWaiters.isEmpty else { return }
     let waiters = withholding.readyWaiters
     withholding.readyWaiters = []
-    withholding.isResuming = true
-    defer { withholding.isResuming = false }
+    session.beginResuming()
+    defer { session.endResuming() }
     for body in waiters {
       if session.isBehind { withholding.waiters.append(body) } else { body(snapshot) }
     }

@@ -70,7 +70,6 @@ open class SessionHandler {
   final var withholding = Withholding()
   /// Whether the client has read anything since another namespace first needed the place of this one.
   final var unreadProgress = ReadProgress()
-  private final var nextReply = NextReply.any
   /// The tasks that find the content with which a subscription begins, by number.
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
@@ -86,20 +85,6 @@ open class SessionHandler {
   @exclusivity(unchecked) final var isWritable = true
   /// Whether output is being handed to the channel.
   @exclusivity(unchecked) final var isFlushing = false
-  /// Whether an action is being performed.
-  @exclusivity(unchecked) private final var isPerforming = false
-  /// The number of calls that make on-disconnect writes and have no outcome.
-  @exclusivity(unchecked) final var carryOutsUnderWay = 0
-
-  /// The next reply to be sent. Two cases are for a read that has waited for events. Such a read runs alone.
-  private enum NextReply {
-    /// Any other reply.
-    case any
-    /// The reply reads the same tree version as the last event sent.
-    case current
-    /// The read is to be carried out when its reply can be sent.
-    case delayed(ReadRequest)
-  }
 
   /// The delivery of commits that were withheld.
   struct Withholding {
@@ -113,8 +98,6 @@ open class SessionHandler {
     /// The subscriptions that have not got their events since `Session.beginCatchUp`. If there is no room for all, the
     /// next catch-up goes on with these.
     var left: Set<Int64> = []
-    /// Whether a call is resumed with the version to which a catch-up has led.
-    var isResuming = false
     /// Whether the client has read anything since the last commit was withheld.
     var progress = ReadProgress()
   }
@@ -133,8 +116,6 @@ open class SessionHandler {
 
   /// The end of the connection.
   struct Closing {
-    /// The reason for the client; nil for none.
-    var reason: WireError?
     /// Whether the connection closes when everything is encoded.
     var waitsForPieces = false
     /// The task of the loop that closes the connection if the client does not.
@@ -305,14 +286,11 @@ open class SessionHandler {
   final func read(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
-    guard session.canSend || withholding.isResuming else {
-      // Further events will precede the reply, and it must not be older.
-      nextReply = .delayed(request)
+    guard session.answersNow(request) else {
       return finish(slot, Session.Completion(.json(.null)))
     }
     if let reply = operations.read(request, as: session.identity, in: root) {
-      nextReply = .current
-      if withholding.isResuming { session.sendNextReply() }
+      session.markReplyAsCurrent()
       finish(slot, Session.Completion(reply))
     } else {
       readLong(context, request, slot)
@@ -460,7 +438,7 @@ open class SessionHandler {
   /// Performs the actions of the session, decodes input that was kept, and sends the output now or later.
   package final func advance(_ context: ChannelHandlerContext) {
     // The caller of the decoder advances when the decoder returns.
-    if keptInput.isDecoding || isPerforming { return perform(context) }
+    if keptInput.isDecoding || session.isPerforming { return perform(context) }
     while true {
       noteInput()
       perform(context)
@@ -495,21 +473,15 @@ open class SessionHandler {
   }
 
   /// Performs the actions of the session until it has no more.
-  ///
-  /// A call from within an action performs those alone that the session has decided on already. A reply would precede
-  /// the one that is being sent.
   package final func perform(_ context: ChannelHandlerContext) {
     assertInEventLoop()
-    let isWithin = isPerforming
-    isPerforming = true
+    session.beginPerforming()
     defer {
-      isPerforming = isWithin
+      session.endPerforming()
       // The loop drops the snapshot of the shared hub. Each would keep an old version of the tree in memory.
-      if !isWithin, hub !== services.hubs.shared { hub.inbox.release() }
+      if !session.isPerforming, hub !== services.hubs.shared { hub.inbox.release() }
     }
-    while let action = isWithin
-      ? session.nextDecidedAction() : session.nextAction(runsAlone: operations.runsAlone)
-    {
+    while let action = session.nextAction(runsAlone: operations.runsAlone) {
       switch action {
       case .read(let request):
         countWork()
@@ -520,23 +492,15 @@ open class SessionHandler {
           measurements[slot] = measurement
         }
         begin(context, request, slot)
-      case .send(let reply):
-        let state = nextReply
-        nextReply = .any
-        if case .delayed(let request) = state {
-          read(context, request, nil)
-        } else if case .current = state {
-          // Further events would be newer than the value.
+      case .readAgain(let request): read(context, request, nil)
+      case .send(let reply): clientProtocol?.send(context, reply, at: nil)
+      case .sendAfterEvents(let reply):
+        if drainEvents() {
           clientProtocol?.send(context, reply, at: nil)
-        } else if !session.isBehind, clientProtocol?.mustFollowEvents(reply) == true,
-          !drainEvents()
-        {
-          // No reply overtakes the events before it.
+        } else {
           waitForEvents { [self] context, snapshot in
             clientProtocol?.send(context, reply, at: snapshot)
           }
-        } else {
-          clientProtocol?.send(context, reply, at: nil)
         }
       case .setReading(let isReading):
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
@@ -549,7 +513,6 @@ open class SessionHandler {
       case .carryOut(let armed, let identity):
         let loop = context.eventLoop
         let handler = NIOLoopBound(self, eventLoop: loop)
-        carryOutsUnderWay += 1
         operations.carryOut(
           armed, as: identity, from: client.address, turns: client.turns,
           retry: { body in loop.scheduleTask(in: .seconds(1)) { body() } },

@@ -86,7 +86,7 @@ final class EventStream {
         do throws(WireError) { try listen(path, options, slot) } catch {
           session.finish(slot, Session.Completion(error))
         }
-      case .send(.failure(let error)): fail(error)
+      case .send(.failure(let error)), .sendAfterEvents(.failure(let error)): fail(error)
       case .send(.subscribed(let subscribed)): start(subscribed)
       case .resume(let number, _, let listening): resume(number, listening)
       case .unlisten(_, let code):
@@ -95,7 +95,9 @@ final class EventStream {
         subscription = nil
         if code != nil { cancelled() }
       // The session has no other requests, and this front end reads no input.
-      case .begin, .send, .read, .setReading, .reauthorize, .release, .carryOut, .close: continue
+      case .begin, .send, .sendAfterEvents, .read, .readAgain, .setReading, .reauthorize, .release,
+        .carryOut, .close:
+        continue
       }
     }
     charge()

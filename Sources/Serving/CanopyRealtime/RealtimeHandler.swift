@@ -180,11 +180,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   // MARK: Answers
 
-  func mustFollowEvents(_ reply: Reply) -> Bool {
-    // A listener begins before the events that follow.
-    if case .subscribed = reply { false } else { true }
-  }
-
   /// Answers the first request that is not answered.
   func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
     if case .subscribed = reply { return answer(reply) }

@@ -22,6 +22,8 @@ extension Session {
     var coveredReplies = 0
     /// Whether the next reply is of the version to which a catch-up has led, and must not be sent later.
     var sendsNextReply = false
+    /// Whether reads are resumed with the version to which a catch-up has led.
+    var isResuming = false
     /// Whether a catch-up has ended since the last request began.
     var hasCaughtUp = false
 
@@ -82,10 +84,15 @@ extension Session {
     withholding.hasCaughtUp = true
   }
 
-  /// Has the next reply sent whatever is unsent: it is that of a read in the version to which a catch-up has led. At most
-  /// one for each catch-up.
-  public mutating func sendNextReply() {
-    withholding.sendsNextReply = true
+  /// Notes that reads that have waited are resumed with the version to which a catch-up has led. The reply to the first one
+  /// is sent whatever is unsent.
+  public mutating func beginResuming() {
+    withholding.isResuming = true
+  }
+
+  /// Notes that they are resumed.
+  public mutating func endResuming() {
+    withholding.isResuming = false
   }
 
   /// The milliseconds for which a client may read nothing while more commits come than `Limits.queuedBytesMax`.

@@ -13,7 +13,7 @@ struct EventWaitTests {
       switch action {
       case .read: names.append("read")
       case .begin: names.append("begin")
-      case .send: names.append("send")
+      case .send, .sendAfterEvents: names.append("send")
       case .close: names.append("close")
       default: break
       }

@@ -84,8 +84,13 @@ private struct WithholdingModel: ~Copyable {
     if let (slot, number) = read, !session.isBehind {
       read = nil
       session.endWaitingForEvents()
-      session.sendNextReply()
+      session.beginResuming()
+      if !session.answersNow(.help(verb: "\(number)")) {
+        problem = problem ?? "read \(number) is not answered"
+      }
+      session.markReplyAsCurrent()
       session.finish(slot, Session.Completion(.json(.number(Int64(number)))))
+      session.endResuming()
       let before = answered
       perform()
       if answered == before { problem = problem ?? "the reply to read \(number) is sent later" }
@@ -128,7 +133,8 @@ private struct WithholdingModel: ~Copyable {
         }
       case .begin(.write(.blog(.rename(let name))), let slot):
         underWay.append((slot, Int(name) ?? -1))
-      case .send(.json(.number(let number))): reply(Int(number))
+      case .send(.json(.number(let number))), .sendAfterEvents(.json(.number(let number))):
+        reply(Int(number))
       default: break
       }
     }
