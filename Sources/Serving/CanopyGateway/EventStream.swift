@@ -45,8 +45,6 @@ final class EventStream {
   private var waiting: CheckedContinuation<ByteBuffer?, Never>?
   /// Whether the hub delivers commits that were withheld.
   private var isCatchingUp = false
-  /// Whether the client has read anything since the last commit was withheld.
-  private var progress = ReadProgress()
 
   init(
     _ connection: GatewayConnection, as identity: Identity, _ shared: GatewayLoop,
@@ -356,12 +354,10 @@ extension EventStream: Subscriber {
 
   func withhold(_ change: CommittedChange, from subscription: HubSubscription) {
     guard let grown = subscription.withhold(change) else { return endForUnreadEvents() }
-    if !session.isBehind { progress = ReadProgress() }
     let buffered = try? connection.channel.syncOptions?.getOption(.bufferedWritableBytes)
     let isWithinBound = session.withhold(
       from: subscription.number, bytes: WithheldChanges.bytes(of: change), grown: grown,
-      idleMilliseconds: progress.idleMilliseconds(
-        unsent: output.bytes.all + Int(buffered ?? 0), at: operations.now()))
+      unsent: output.bytes.all + Int(buffered ?? 0), at: operations.now())
     if isWithinBound { charge() } else { endForUnreadEvents() }
   }
 

@@ -242,7 +242,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// Notifies the client when the session of its user ends.
   override func watchIdentity() {
     guard case .user(let login) = session.identity, session.isOpen else {
-      expiry?.cancel()
+      cancelExpiry()
       watched = nil
       return
     }
@@ -269,7 +269,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     guard session.isOpen, case .user(let current) = session.identity,
       ObjectIdentifier(current) == login, !current.isValid(at: operations.now())
     else { return }
-    expiry?.cancel()
+    cancelExpiry()
     let hasExpired = operations.now() >= current.expiresAt
     append { output in
       ServerMessage.revoked(

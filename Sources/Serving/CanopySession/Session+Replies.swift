@@ -13,6 +13,10 @@ extension Session {
     case delayed(ReadRequest)
   }
 
+  /// Whether a read is to be carried out when its reply can be sent. Until then no request begins: a write would be in the
+  /// queue before the read if the read has to wait once more.
+  var isReadDelayed: Bool { if case .delayed = nextReply { true } else { false } }
+
   /// Returns whether a read that has waited for events may be answered now, in the version up to which they are sent.
   /// Otherwise further events will precede the reply, and it must not be older: it is carried out again when its turn
   /// comes, and its slot is to be finished with any reply.

@@ -57,12 +57,12 @@ public struct Session: ~Copyable {
   var hasBacklog = false
   /// Whether no request begins because other connections have their turn.
   public private(set) var isPaused = false
-  /// The number of reads and replies that wait until the events before them are sent.
-  private var waitsForEvents = 0
+  /// The number of waiters that hold up requests and replies: see `beginWaiting`.
+  var waitsForEvents = 0
   /// The request that changes the on-disconnect writes.
   var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
-  private var awaitingAuthorization: (slot: Slot, completion: Completion, identity: Identity)?
+  var awaitingAuthorization: (slot: Slot, completion: Completion, identity: Identity)?
   var actions: Deque<Action> = []
   /// The number of calls of the front end that are performing actions: a call may come from within an action.
   private var performing = 0
@@ -74,6 +74,8 @@ public struct Session: ~Copyable {
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
   var withholding = Withholding()
+  /// The time since the client last read anything, since `hasStoppedReading` was first asked.
+  var unreadProgress = ReadProgress()
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
@@ -99,18 +101,6 @@ public struct Session: ~Copyable {
   /// or ends the pause.
   public mutating func pause(_ isPaused: Bool) {
     self.isPaused = isPaused
-  }
-
-  /// Notes that a read or a reply waits until the events before it are sent. Meanwhile no request begins, and no other
-  /// reply is sent.
-  public mutating func beginWaitingForEvents() {
-    waitsForEvents += 1
-  }
-
-  /// Notes that the events before a read or a reply are sent.
-  public mutating func endWaitingForEvents() {
-    assert(waitsForEvents > 0)
-    waitsForEvents -= 1
   }
 
   var takesRequests: Bool { phase == .open || phase == .draining }
@@ -210,25 +200,6 @@ public struct Session: ~Copyable {
   /// Whether the connection has neither subscriptions nor on-disconnect writes.
   public var holdsNothing: Bool { subscriptions.isEmpty && armed.isEmpty }
 
-  /// Whether the connection has no requests, on-disconnect writes and subscriptions besides those to constants, so that
-  /// its client loses nothing if the connection ends and begins again, with the same login. Never that of the
-  /// administrator.
-  public var isResting: Bool {
-    if case .administrator = identity { return false }
-    return isOpen && queue.isIdle && !hasBacklog && actions.isEmpty && armed.isEmpty
-      && armingSlot == nil
-      && subscriptions.values.allSatisfy { $0.listening == nil }
-  }
-
-  /// Whether the connection does nothing but wait until its client reads. It has no request under way, no on-disconnect
-  /// writes and no subscriptions besides those to constants. Never that of the administrator.
-  public var waitsForReader: Bool {
-    if case .administrator = identity { return false }
-    return isOpen && !canBegin && waitsForEvents == 0 && queue.underWay == 0 && armed.isEmpty
-      && armingSlot == nil && awaitingAuthorization == nil
-      && subscriptions.values.allSatisfy { $0.listening == nil }
-  }
-
   /// Whether the front end is performing an action.
   public var isPerforming: Bool { performing > 0 }
 
@@ -262,7 +233,7 @@ public struct Session: ~Copyable {
       updateLedger()
       return send(reply)
     }
-    if canBegin, !isPaused {
+    if canBegin, !isPaused, !isReadDelayed {
       if let beginning = queue.begin(runsAlone: runsAlone) {
         withholding.hasCaughtUp = false
         updateLedger()

@@ -57,7 +57,7 @@ struct SessionModelTests {
   }
 
   @Test
-  func `a write that is armed after the loss of its connection is a change without an outcome until it is made`()
+  func `a write that is armed after the loss of its connection is unfinished until it is made`()
     throws
   {
     var session = Session(limits: Limits())
