@@ -163,7 +163,8 @@ extension LinePieces {
     return [.text(Array(text[..<place])), part, .text(Array(text[place...]))]
   }
 
-  /// Returns the parts of a post or comment.
+  /// Returns the parts of a post or comment: those between its values have the braces and names, because each value is
+  /// encoded in pieces of its own.
   package static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
     var parts: [Part] = [
       .text {

@@ -95,11 +95,10 @@ struct KeptCaller: Sendable {
       output.append(caller.auth ?? .absent)
       return output.text
     }
-    output.append("{\"auth\":")
-    output.append(caller.auth ?? .absent)
-    output.append(",\"session\":")
-    output.append(string: session.text)
-    output.append("}")
+    output.object {
+      $0.member("auth", caller.auth ?? .absent)
+      $0.member("session", session.text)
+    }
     return output.text
   }
 
