@@ -393,7 +393,7 @@ let package = Package(
         "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
         "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
         "CanopyLineServer", "CanopyTesting",
-        logging, lifecycle,
+        logging, lifecycle, grdb,
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
