@@ -406,7 +406,7 @@ let package = Package(
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
         "CanopyAccounts", "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyLineServer",
         "CanopyRealtimeWire", "CanopySession", "CanopyTesting", logging,
-        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket,
+        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket, grdb,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(
