@@ -81,7 +81,7 @@ import Testing
     let passing = ["token", "expires"] + (isListening ? ["seq"] : [])
     let answer = try await client.request(exchange.request)
     let new = try comparable(answer, without: passing)
-    // Since these folders were written, a client without a login needs a secret name.
+    // The earliest programs did not ask for a secret name of a client without a login.
     let isRefusedNow = exchange.request.hasPrefix("ONCE porch ") && new == Self.refused
     try #require(
       try isRefusedNow || new == comparable(exchange.answer, without: passing),
