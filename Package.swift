@@ -393,7 +393,7 @@ let package = Package(
         "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
         "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
         "CanopyLineServer", "CanopyTesting",
-        logging, lifecycle,
+        logging, lifecycle, grdb,
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
@@ -406,7 +406,7 @@ let package = Package(
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
         "CanopyAccounts", "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyLineServer",
         "CanopyRealtimeWire", "CanopySession", "CanopyTesting", logging,
-        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket,
+        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket, grdb,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(
