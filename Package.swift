@@ -276,10 +276,10 @@ let package = Package(
       name: "CanopyFuzz",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyWire", "CanopyRealtimeWire", "CanopyEngine",
-        "CanopyAccounts", "CanopyIdentity", "CanopyRows", "CanopySQLite", "CanopyBackup",
-        "CanopySession", "CanopyRealtime", "CanopyGateway", "CanopyClient", crypto, logging,
-        nioCore,
-        nioEmbedded, nioWebSocket,
+        "CanopyAccounts", "CanopyIdentity", "CanopySocial", "CanopyRows", "CanopySQLite",
+        "CanopyBackup", "CanopySession", "CanopyRealtime", "CanopyGateway", "CanopyClient",
+        "CanopyLineServer", "CanopyTesting", crypto, logging, nioCore, nioEmbedded, nioWebSocket,
+        nioHTTPTypes, httpTypes,
       ],
       path: "Sources/Tools/CanopyFuzz", swiftSettings: settings),
 

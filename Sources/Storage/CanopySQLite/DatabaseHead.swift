@@ -6,7 +6,7 @@ internal import GRDBSQLite
 ///
 /// SQLite takes a file of at most one byte for a new database, and then removes the write-ahead log beside it. So a
 /// file without the header of a database must not be opened.
-struct DatabaseHead: Equatable {
+package struct DatabaseHead: Equatable {
   /// The text with which every database file begins.
   private static let text = Array("SQLite format 3\0".utf8)
   /// The least size of a page, and so of a database that is not empty.
@@ -33,7 +33,7 @@ struct DatabaseHead: Equatable {
   /// Reads the first bytes of a file.
   ///
   /// - Throws: `StoreError.inaccessible` if the file exists and cannot be read.
-  init(_ path: String) throws(StoreError) {
+  package init(_ path: String) throws(StoreError) {
     self.path = path
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else {
@@ -68,16 +68,16 @@ struct DatabaseHead: Equatable {
   }
 
   /// Whether the file is missing or has no bytes.
-  var isEmpty: Bool { (size ?? 0) == 0 }
+  package var isEmpty: Bool { (size ?? 0) == 0 }
 
   /// Whether the file has no page after the first, so that all tables are in the write-ahead log.
   var hasFirstPageOnly: Bool { (size ?? 0) <= DatabaseHead.pageBytes }
 
   /// Whether the file begins as a database of this program does.
-  var isSound: Bool { isDatabase && hasConstants }
+  package var isSound: Bool { isDatabase && hasConstants }
 
   /// Whether the file begins as a database does.
-  var isDatabase: Bool {
+  package var isDatabase: Bool {
     bytes.count >= DatabaseHead.bytesMin && bytes.starts(with: DatabaseHead.text)
   }
 
@@ -93,7 +93,7 @@ struct DatabaseHead: Equatable {
   /// already, or if it does not begin as a database of this program does: other programs have other constants.
   ///
   /// - Parameter isInLog: whether the log has a newer first page, whose number of pages counts.
-  func corrected(isInLog: Bool) -> [UInt8]? {
+  package func corrected(isInLog: Bool) -> [UInt8]? {
     let isOfThisProgram = withUnsafeBytes(of: Schema.applicationID.bigEndian) {
       isDatabase && bytes[DatabaseHead.applicationID].elementsEqual($0)
     }
@@ -110,17 +110,17 @@ struct DatabaseHead: Equatable {
   }
 
   /// Whether the file is in WAL mode.
-  var isInLogMode: Bool { isSound && bytes[18] == 2 }
+  package var isInLogMode: Bool { isSound && bytes[18] == 2 }
 
   /// Whether a page can be the first of a database.
-  static func isFirstPage(_ page: [UInt8]) -> Bool {
+  package static func isFirstPage(_ page: [UInt8]) -> Bool {
     page.count >= bytesMin && page.count <= bytesMax && page.starts(with: text)
   }
 
   /// Writes the first page of the file, as SQLite itself would copy it from the log.
   ///
   /// - Throws: `StoreError.inaccessible`. Then the file is as before, if the system allows that.
-  func replace(by page: [UInt8]) throws(StoreError) {
+  package func replace(by page: [UInt8]) throws(StoreError) {
     assert(DatabaseHead.isFirstPage(page), "the page begins with the header")
     let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { throw .unopenable(path, errno) }
@@ -133,7 +133,7 @@ struct DatabaseHead: Equatable {
   }
 
   /// Gives the file the bytes that it had before `replace(by:)`.
-  func restore() {
+  package func restore() {
     guard let size else {
       unlink(path)
       return

@@ -88,6 +88,8 @@ private struct Repair {
   func run() throws -> [String] {
     var notes: [String] = []
     for table in ["meta", "leaves", "commits"] { notes += try rebuild(table) }
+    // No data is lost with the record of the version: the opening has checked the definitions.
+    if try !isSound("grdb_migrations") { try Schema.repairVersion(db) }
     let removed = try SequenceRange.removeOthers(db)
     if removed > 0 { notes.append("\(removed) commits with numbers that no commit can have") }
     var meta = try Meta.readUnchecked(db)
@@ -122,8 +124,7 @@ private struct Repair {
   ///
   /// Precondition: the table has no triggers, so that SQLite empties it without looking at the order of its rows.
   private func rebuild(_ table: String) throws -> [String] {
-    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(table))")
-    guard !structure.elementsEqual(["ok"]) else { return [] }
+    guard try !isSound(table) else { return [] }
     let columns = try db.columns(in: table)
     let names = columns.map(\.name).joined(separator: ", ")
     // With the type, because the compiler would otherwise take an array of GRDB's `SQL`, whose description is no SQL.
@@ -140,6 +141,11 @@ private struct Repair {
         DROP TABLE temp.kept;
         """)
     return ["the unreadable rows of the table \(table), whose pages are damaged"]
+  }
+
+  /// Whether the rows of a table and its indexes agree.
+  private func isSound(_ table: String) throws -> Bool {
+    try String.fetchAll(db, sql: "PRAGMA integrity_check(\(table))").elementsEqual(["ok"])
   }
 
   private func repairLeaves(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
@@ -287,7 +293,8 @@ private struct Repair {
       sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence LIMIT 1",
       arguments: [last])
     {
-      last = row[0]
+      guard let sequence = row.number(0), sequence > last else { return }
+      last = sequence
       checksum = try CommitRow.checksum(row, after: checksum).checksum
       try db.execute(
         sql: "UPDATE commits SET checksum = ? WHERE sequence = ?",

@@ -42,9 +42,11 @@ struct Salvage {
       rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 2_048
       definitions = try Row.fetchAll(
         source,
-        sql:
-          "SELECT type, name, sql, rootpage FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
-      )
+        sql: """
+          SELECT coalesce(CAST(type AS TEXT), '') AS type, coalesce(CAST(name AS TEXT), '') AS name,
+            CAST(sql AS TEXT) AS sql, coalesce(CAST(rootpage AS INTEGER), 0) AS rootpage
+          FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid
+          """)
       for name in ["application_id", "user_version"] {
         let number = try Int32.fetchOne(source, sql: "PRAGMA \(name)") ?? 0
         try target.execute(sql: "PRAGMA \(name) = \(number)")

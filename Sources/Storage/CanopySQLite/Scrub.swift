@@ -158,13 +158,13 @@ public struct Scrub: Sendable {
           sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence"),
         arguments: [last])
       while let row = try rows.next() {
-        let sequence = row[0] as Int64? ?? 0
+        let sequence = row.number(0) ?? 0
         let isNext = sequence == last + 1
         if !isNext { step.problems.append(StoreError.missing(commit: last + 1).sentence) }
         let (expected, bytes) = try CommitRow.checksum(row, after: checksum)
         try note(bytes: bytes) {
           // After a gap there is nothing to compare with.
-          if isNext, expected.stored != row[4] as Int64? {
+          if isNext, expected.stored != row.number(4) {
             throw StoreError.altered("commit \(sequence), or the one before it,")
           }
           _ = try CommitRow.commitAndImage(row)

@@ -202,10 +202,10 @@ struct ModuleTests {
       "Tools", "CanopyFuzz",
       [
         "CanopyAccounts", "CanopyBackup", "CanopyClient", "CanopyEngine", "CanopyGateway",
-        "CanopyIdentity", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows", "CanopyRules",
-        "CanopySQLite", "CanopySession", "CanopyTree", "CanopyWire", "Crypto", "Foundation",
-        "Logging", "NIOCore", "NIOEmbedded", "NIOWebSocket",
-        "Synchronization",
+        "CanopyIdentity", "CanopyLineServer", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows",
+        "CanopyRules", "CanopySQLite", "CanopySession", "CanopySocial", "CanopyTesting",
+        "CanopyTree", "CanopyWire", "Crypto", "Dispatch", "Foundation", "HTTPTypes", "Logging",
+        "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOWebSocket", "Synchronization",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(
