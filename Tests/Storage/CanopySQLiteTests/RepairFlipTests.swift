@@ -21,7 +21,7 @@ import Testing
   private static let journalTables: Set = ["commits", "leaves", "meta", "sqlite_sequence"]
 
   @Test
-  func `a bit of any page costs at most the rows of the page, is told, and leads to no new value`()
+  func `a bit of any page costs at most the rows of the page, is reported, and adds no value`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RepairFlipTests")
@@ -40,7 +40,6 @@ import Testing
       "accounts interior", "tokens_by_expiry leaf", "sqlite_autoindex_grdb_migrations_1 leaf",
       "disconnect_exceptions leaf", "account_codes_by_expiry interior", "commits interior",
     ] { #expect(groups[name] != nil, "\(name) is missing") }
-    var repairs = 0
     for (name, group) in groups.sorted(by: { $0.key < $1.key }) {
       for _ in 0..<Self.flips {
         let page = random.pick(group)
@@ -54,10 +53,8 @@ import Testing
           let notes = try await copy.acceptLosses()
           try await expectSound(copy, whole, tables, page, notes, damage)
         } catch { Issue.record("\(damage): \(error)") }
-        repairs += 1
       }
     }
-    print("repairs: \(repairs)")
   }
 
   private func expectSound(
