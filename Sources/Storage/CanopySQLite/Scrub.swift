@@ -169,7 +169,7 @@ public struct Scrub: Sendable {
           }
           _ = try CommitRow.commitAndImage(row)
         }
-        (last, checksum) = (sequence, Checksum(stored: row[4] ?? 0))
+        (last, checksum) = (sequence, Checksum(stored: row.number(4) ?? 0))
         if isOver { return .commits(after: last) }
       }
       return Place.commits(after: after).next
