@@ -160,7 +160,7 @@ extension SQLiteStore {
       // After a gap, which is reported above, the next commit has no predecessor to check against.
       let isNext = row.number(0) == last.sequence + 1
       let previous = last.checksum
-      last = (row[0], Checksum(stored: row[4] ?? 0))
+      last = (row.number(0) ?? last.sequence + 1, Checksum(stored: row.number(4) ?? 0))
       do {
         if isNext { _ = try CommitRow.check(row, after: previous) }
         _ = try CommitRow.commitAndImage(row)
