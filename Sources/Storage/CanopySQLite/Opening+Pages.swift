@@ -98,7 +98,9 @@ extension Opening {
     if configuration.keepsDamagedFile { try keepDamagedFile() }
     // A log beside another database would damage it, so the log is removed first.
     for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
-    guard rename(work, path) == 0 else { throw StoreError.unopenable(path, errno) }
+    guard FileCalls.renameFile(work, to: path) == 0 else {
+      throw StoreError.unopenable(path, errno)
+    }
     try synchronizeFolder()
     for sentence in lost { configuration.logger.warning("the loss is accepted: \(sentence)") }
     configuration.logger.notice("all rows that can be read are in a new file")
