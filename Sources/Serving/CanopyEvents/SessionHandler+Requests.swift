@@ -6,7 +6,7 @@ package import NIOCore
 
 /// Requests: long texts, turns, reads in order, and outcomes from other threads.
 extension SessionHandler {
-  /// Decodes a long text beside the event loop, and passes the result to `receive`. Meanwhile the connection decodes
+  /// Decodes a long text on another thread, and passes the result to `receive`. Meanwhile the connection decodes
   /// nothing else and begins no request.
   ///
   /// The memory of the result is charged before. If there is no room for it, `receive` gets `WireError.noMemory` at once.
@@ -151,7 +151,7 @@ extension SessionHandler {
     waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
   }
 
-  /// Carries out a read that may take long beside the event loop.
+  /// Carries out a read that may take long on another thread.
   package final func readLong(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {

@@ -127,7 +127,7 @@ open class SessionHandler {
     var takesTurn = false
     /// Counts the requests of the present turn.
     var turn = WorkBudget.Turn()
-    /// The task that decodes a long text beside the event loop.
+    /// The task that decodes a long text on another thread.
     var decoding: Task<Void, Never>?
   }
 
@@ -265,7 +265,7 @@ open class SessionHandler {
     client.place = ConnectionPlace.take(from: context.pipeline)
   }
 
-  /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
+  /// Carries out a read and appends its reply, or begins it on another thread if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     let measurement = services.metrics.begin(request.verb)
     guard case .atLeast(let sequence, let request) = request else {
