@@ -390,7 +390,7 @@ let package = Package(
     .testTarget(
       name: "CanopyDiskTests",
       dependencies: [
-        "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
+        "canopy", "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
         "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
         "CanopyLineServer", "CanopyTesting",
         logging, lifecycle, grdb,

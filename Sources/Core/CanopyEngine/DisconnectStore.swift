@@ -50,7 +50,7 @@ public protocol DisconnectStore: Sendable {
 
   /// Adds a write, and changes or removes others, in one step, which is durable when this returns.
   ///
-  /// Calls that wait for the disk at the same time should share one synchronisation.
+  /// Calls that wait for the disk at the same time should share one synchronization.
   ///
   /// - Parameters:
   ///   - request: the identity and the text of the new write; nil to add no write.

@@ -49,19 +49,19 @@ extension Engine {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
       if let content = writer.retired.take() { RetiredTrees.free(consume content) }
       watch.note("freeing", since: time)
-      settle(writer)
+      endBatch(writer)
     }
   }
 
   /// Reports to the queue how long the requests of the batch took, and returns the requests that did not fit. So owners
   /// that have used less time have their turn first. If no other request had to wait, only a long request is charged.
-  private func settle(_ writer: WriterState) {
+  private func endBatch(_ writer: WriterState) {
     defer { writer.served.removeAll(keepingCapacity: true) }
     guard
       writer.isInTurn || !writer.taken.isEmpty
         || writer.served.contains(where: { $0.time >= Engine.longTimeMin })
     else { return }
-    state.withLock { $0.queue.settle(writer.served, unserved: writer.taken.reversed()) }
+    state.withLock { $0.queue.endBatch(writer.served, unserved: writer.taken.reversed()) }
     writer.taken = []
     writer.repeats = 0
   }

@@ -33,8 +33,8 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     var arrival: Int
     /// The number of its entry in the heap; nil if it does not wait.
     var place: Int?
-    /// The number of its turns that are not settled.
-    var unsettled = 0
+    /// The number of its turns that have not ended.
+    var turns = 0
   }
 
   /// The time that a turn costs at least. A small write costs about as much.
@@ -44,8 +44,8 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   private var places = Heap<Place>()
   /// The number of members that wait.
   private(set) var waiting = 0
-  /// The members whose turns are not settled.
-  private var unsettled: [Member] = []
+  /// The members that have turns.
+  private var inTurn: [Member] = []
   private var lastNumber = 0
   private var tick = 0
 
@@ -64,7 +64,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     if isSameSecond { return }
     let least = UsedTime(Self.leastTime, at: tick)
     accounts = accounts.filter {
-      $0.value.place != nil || $0.value.unsettled > 0 || $0.value.used > least
+      $0.value.place != nil || $0.value.turns > 0 || $0.value.used > least
     }
   }
 
@@ -74,7 +74,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     let least = UsedTime(Self.leastTime, at: tick)
     var account = accounts[member] ?? Account(used: least, arrival: nextNumber())
     guard account.place == nil else { return false }
-    if account.unsettled == 0 {
+    if account.turns == 0 {
       account.used = max(account.used, least)
       account.arrival = nextNumber()
     }
@@ -89,8 +89,8 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     while let place = places.popMin() {
       guard var account = accounts[place.member], account.place == place.number else { continue }
       account.place = nil
-      account.unsettled += 1
-      if account.unsettled == 1 { unsettled.append(place.member) }
+      account.turns += 1
+      if account.turns == 1 { inTurn.append(place.member) }
       accounts[place.member] = account
       waiting -= 1
       return place.member
@@ -98,29 +98,29 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     return nil
   }
 
-  /// Charges a member for a turn that took some time. `settle` must follow.
+  /// Charges a member for a turn that took some time. `endTurns` must follow.
   mutating func charge(_ member: Member, _ time: Duration) {
     var account =
       accounts[member]
       ?? Account(used: UsedTime(Self.leastTime, at: tick), arrival: nextNumber())
     account.used = account.used.adding(max(time, Self.leastTime), at: tick)
     account.arrival = nextNumber()
-    if account.unsettled == 0, account.place != nil {
-      account.unsettled = 1
-      unsettled.append(member)
+    if account.turns == 0, account.place != nil {
+      account.turns = 1
+      inTurn.append(member)
     }
     accounts[member] = account
   }
 
   /// Ends the turns that were taken. Only the time that was charged counts as used.
-  mutating func settle() {
-    for member in unsettled {
+  mutating func endTurns() {
+    for member in inTurn {
       guard var account = accounts[member] else { continue }
-      account.unsettled = 0
+      account.turns = 0
       if account.place != nil { place(member, &account) }
       accounts[member] = account
     }
-    unsettled.removeAll(keepingCapacity: true)
+    inTurn.removeAll(keepingCapacity: true)
     if places.count > 2 * waiting + 64 {
       places = Heap(places.unordered.filter { accounts[$0.member]?.place == $0.number })
     }
@@ -128,7 +128,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
 
   private mutating func place(_ member: Member, _ account: inout Account) {
     let number = nextNumber()
-    let used = account.used.adding(Self.leastTime * account.unsettled, at: tick)
+    let used = account.used.adding(Self.leastTime * account.turns, at: tick)
     account.place = number
     places.insert(Place(used: used, arrival: account.arrival, number: number, member: member))
   }

@@ -71,7 +71,7 @@ struct WriteQueue {
     return count < countMax || (own == 0 && arrived.count < countMax)
   }
 
-  /// Removes and returns the requests of the next batch, at most `batchMax`. `settle` must follow if the owners are served
+  /// Removes and returns the requests of the next batch, at most `batchMax`. `endBatch` must follow if the owners are served
   /// in turn.
   ///
   /// - Parameter time: the time of the engine's clock, which never goes back.
@@ -108,7 +108,7 @@ struct WriteQueue {
   /// Removes and returns all requests.
   mutating func takeAll() -> [Entry] {
     let all = takeBatch(atMost: .max, at: .zero)
-    if all.isInTurn { turns.settle([]) }
+    if all.isInTurn { turns.endTurns([]) }
     return all.entries
   }
 
@@ -120,7 +120,7 @@ struct WriteQueue {
   ///   - unserved: the other requests in the order in which they were taken. They come before the later ones of their
   ///     owners, and their owners keep their places among those that have used as much time. A request of which a part was
   ///     carried out is among them.
-  mutating func settle(
+  mutating func endBatch(
     _ served: [(owner: WriteOwner, time: Duration)],
     unserved: some BidirectionalCollection<Entry>
   ) {
@@ -129,7 +129,7 @@ struct WriteQueue {
     }
     waiting += unserved.count
     for entry in unserved { turns.wait(entry.owner) }
-    turns.settle(served)
+    turns.endTurns(served)
     assertIsConsistent()
   }
 

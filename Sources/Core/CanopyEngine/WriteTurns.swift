@@ -18,8 +18,8 @@ struct WriteTurns {
   private var groups = LeastUsedFirst<Group>()
   /// The owners of each network.
   private var owners: [String: LeastUsedFirst<WriteOwner>] = [:]
-  /// The networks with turns that are not settled.
-  private var unsettled: Set<String> = []
+  /// The networks with turns that have not ended.
+  private var inTurn: Set<String> = []
   private var tick = 0
   /// The number of owners that wait.
   private(set) var waiting = 0
@@ -68,22 +68,22 @@ struct WriteTurns {
       return owner
     }
     let (owner, isLast) = withOwners(of: network) { ($0.next(), $0.waiting == 0) }
-    unsettled.insert(network)
+    inTurn.insert(network)
     if !isLast { groups.wait(group) }
     return owner
   }
 
   /// Ends the turns that were taken: charges the owners of those that were carried out.
-  mutating func settle(_ served: [(owner: WriteOwner, time: Duration)]) {
+  mutating func endTurns(_ served: [(owner: WriteOwner, time: Duration)]) {
     for (owner, time) in served {
       groups.charge(Group(owner), time)
       guard let network = owner.network else { continue }
       withOwners(of: network) { $0.charge(owner, time) }
-      unsettled.insert(network)
+      inTurn.insert(network)
     }
-    groups.settle()
-    for network in unsettled { withOwners(of: network) { $0.settle() } }
-    unsettled.removeAll(keepingCapacity: true)
+    groups.endTurns()
+    for network in inTurn { withOwners(of: network) { $0.endTurns() } }
+    inTurn.removeAll(keepingCapacity: true)
   }
 
   @discardableResult

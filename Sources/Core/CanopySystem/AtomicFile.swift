@@ -39,7 +39,7 @@ public enum AtomicFile {
   /// The temporary file is `path` with the suffix `.new`. One that a crash has left is removed first, so only one
   /// process may replace a file at a time.
   ///
-  /// - Throws: `FileError`; the file is then unchanged, unless the operation is "synchronise the folder of".
+  /// - Throws: `FileError`; the file is then unchanged, unless the operation is "synchronize the folder of".
   public static func replace(_ path: String, with bytes: [UInt8]) throws(FileError) {
     let temporary = path + ".new"
     guard FileCalls.removeFile(temporary) == 0 || errno == ENOENT else {
@@ -69,7 +69,7 @@ public enum AtomicFile {
   ///   - path: the file.
   ///   - temporary: the path of the temporary file, in the same folder. It must not exist.
   ///   - body: writes the contents.
-  /// - Throws: `FileError`, or an error of `body`; the file is then unchanged, unless the operation is "synchronise the
+  /// - Throws: `FileError`, or an error of `body`; the file is then unchanged, unless the operation is "synchronize the
   ///   folder of".
   public static func replace(
     _ path: String, temporary: String,
@@ -121,22 +121,31 @@ public enum AtomicFile {
   private static func finish(
     _ file: Int32, _ temporary: String, _ path: String
   ) throws(FileError) {
-    try retrying("synchronise", temporary) { FileCalls.synchronize(file, temporary) }
+    try retrying("synchronize", temporary) { FileCalls.synchronize(file, temporary) }
     guard FileCalls.renameFile(temporary, to: path) == 0 else { throw FileError("replace", path) }
   }
 
   /// Waits until the names in the folder of a file are on the disk.
   ///
-  /// - Throws: `FileError` with the operation "synchronise the folder of".
+  /// - Throws: `FileError` with the operation "synchronize the folder of".
   public static func synchronizeFolder(of path: String) throws(FileError) {
     let slash = path.utf8.lastIndex(of: UInt8(ascii: "/"))
     let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-    let operation = "synchronise the folder of"
+    let operation = "synchronize the folder of"
     let directory = try retrying(operation, path) {
       FileCalls.openFile(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     }
     defer { close(directory) }
     try retrying(operation, path) { FileCalls.synchronize(directory, folder) }
+  }
+
+  /// Waits until the contents of a file, or the names in a folder, are on the disk.
+  public static func synchronize(_ path: String) throws(FileError) {
+    let file = try retrying("synchronize", path) {
+      FileCalls.openFile(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+    }
+    defer { close(file) }
+    try retrying("synchronize", path) { FileCalls.synchronize(file, path) }
   }
 
   /// Repeats a system call while signals interrupt it. Returns its result, which is not negative.

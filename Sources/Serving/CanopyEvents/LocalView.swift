@@ -57,7 +57,7 @@ package final class LocalView {
     return first
   }
 
-  /// Keeps the result of work beside the event loop, for `firstWithheld`.
+  /// Keeps the result of work on another thread, for `firstWithheld`.
   func keep(_ first: FirstWithheld) {
     lastWithheld = first
   }
@@ -84,7 +84,7 @@ package final class LocalView {
 
   /// Returns the text about a commit in a protocol. It is made once for all loops.
   ///
-  /// - Parameter prepared: the text, if it was made beside the event loop.
+  /// - Parameter prepared: the text, if it was made on another thread.
   func encoded(
     _ notification: Notification, in format: EventFormat, _ prepared: EventEncoder.Encoded? = nil
   ) -> EventEncoder.Encoded {

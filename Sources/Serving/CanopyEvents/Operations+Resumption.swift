@@ -40,7 +40,7 @@ extension Operations {
   private struct EventsComeFirst: Error {}
 
   /// Returns the content with which a subscription begins, ready to be encoded, and its size; or the error for the
-  /// client. All of it is found beside the event loop.
+  /// client. All of it is found on another thread.
   ///
   /// - Parameters:
   ///   - since: the last commit that the client knows; nil for none.

@@ -12,7 +12,7 @@ struct ScheduledWork {
   var takesTurn = false
   /// Counts the requests of the present turn.
   var turn = WorkBudget.Turn()
-  /// The task that decodes a long text beside the event loop.
+  /// The task that decodes a long text on another thread.
   var decoding: Task<Void, Never>?
   /// Whether the connection closes when everything is encoded.
   var closesWhenEncoded = false

@@ -6,7 +6,7 @@ package import CanopyWire
 package import NIOCore
 
 /// Reads: at once if the session allows it; after the earlier requests, and after the events that led to the version that
-/// they read; and those that take long, beside the event loop.
+/// they read; and those that take long, on another thread.
 extension SessionHandler {
   /// Carries out a read if the session allows it at once. Returns whether it was carried out, or has begun.
   package final func readIfIdle(
@@ -17,7 +17,7 @@ extension SessionHandler {
     return true
   }
 
-  /// Carries out a read that has begun, or begins it beside the loop if it takes long.
+  /// Carries out a read that has begun, or begins it on another thread if it takes long.
   final func read(
     _ context: ChannelHandlerContext, _ request: ReadRequest,
     _ measurement: RequestMetrics.Measurement?
@@ -115,7 +115,7 @@ extension SessionHandler {
     read(context, request, slot, in: hub.inbox.snapshot.root)
   }
 
-  /// Carries out a read that may take long beside the event loop.
+  /// Carries out a read that may take long on another thread.
   package final func readLong(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {

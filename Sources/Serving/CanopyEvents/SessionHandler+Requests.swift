@@ -4,7 +4,7 @@ package import NIOCore
 
 /// Requests besides reads: long texts, turns, and outcomes from other threads.
 extension SessionHandler {
-  /// Decodes a long text beside the event loop, and passes the result to `receive`. Meanwhile the connection decodes
+  /// Decodes a long text on another thread, and passes the result to `receive`. Meanwhile the connection decodes
   /// nothing else and begins no request.
   ///
   /// The memory of the result is charged before. If there is no room for it, `receive` gets `WireError.noMemory` at once.

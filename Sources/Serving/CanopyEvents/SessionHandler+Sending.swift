@@ -132,7 +132,7 @@ extension SessionHandler: TurnTaker {
   package final func takeTurn(bytes: Int) -> Int {
     assertInEventLoop()
     scheduled.takesTurn = false
-    // A long text that is decoded beside the loop ends the pause itself.
+    // A long text that is decoded on another thread ends the pause itself.
     guard session.isPaused, keptInput.bytesBeside == 0 else { return sendPiece(bytes: bytes) }
     session.pause(false)
     guard let context, context.channel.isActive else { return 0 }

@@ -22,7 +22,7 @@ extension SessionHandler {
     if let context { advance(context) }
   }
 
-  /// Finds the content with which a subscription begins beside the event loop, and passes it to the session.
+  /// Finds the content with which a subscription begins on another thread, and passes it to the session.
   ///
   /// - Parameter since: the last commit that the client knows; nil for none.
   final func resume(

@@ -95,7 +95,7 @@ open class SessionHandler {
     beginClient(context)
   }
 
-  /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
+  /// Carries out a read and appends its reply, or begins it on another thread if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     let measurement = services.metrics.begin(request.verb)
     guard case .atLeast(let sequence, let request) = request else {

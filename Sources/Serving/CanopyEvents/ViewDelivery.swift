@@ -15,7 +15,7 @@ internal import Synchronization
 /// events take memory.
 ///
 /// Before it encodes the events of a commit it repeats the authorizations that the engine has not repeated after that
-/// commit, each in a step, and those that take many steps of the rules beside the event loop. It cancels the subscriptions
+/// commit, each in a step, and those that take many steps of the rules on another thread. It cancels the subscriptions
 /// that they deny.
 ///
 /// Subscriptions whose clients read slowly do not get the events. Their connections keep the commits instead: see
@@ -70,7 +70,7 @@ final class ViewDelivery {
     /// Whether the step takes longer than sending events: it encoded some, withheld a commit, or looked at many
     /// subscriptions.
     var isLong = false
-    /// Work that takes long, to be carried out beside the event loop before the next step. If it is not carried out,
+    /// Work that takes long, to be carried out on another thread before the next step. If it is not carried out,
     /// the next steps do the work themselves.
     var work: (@Sendable () -> Void)?
   }
@@ -87,7 +87,7 @@ final class ViewDelivery {
     var others: [HubSubscription] = []
     /// The checks that are left before the first notification; nil before they are known.
     var checks: Deque<ListenCheck>?
-    /// The result of the first of them; nil unless it is found beside the event loop.
+    /// The result of the first of them; nil unless it is found on another thread.
     var longCheck: LongCheck?
     /// The subscriptions that are asked before the first notification; nil before that begins.
     var asking: Asking?

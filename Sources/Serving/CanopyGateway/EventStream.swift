@@ -138,7 +138,7 @@ final class EventStream {
     }
   }
 
-  /// Finds a large state beside the event loop.
+  /// Finds a large state on another thread.
   private func resume(_ number: Int64, _ listening: Listening) {
     let bound = NIOLoopBound(self, eventLoop: loop)
     let loop = loop

@@ -29,7 +29,7 @@ package final class LineInput: ConnectionInput {
   /// The memory of the unfinished line when the decoding began. The decoder cannot report it meanwhile.
   @exclusivity(unchecked) private var memoryBefore = 0
   @exclusivity(unchecked) private var isDropped = false
-  /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
+  /// The bytes of a long line that is decoded on another thread; 0 if there is none.
   @exclusivity(unchecked) package var bytesBeside = 0
 
   package init(lineBytesMax: Int) {
@@ -44,10 +44,10 @@ package final class LineInput: ConnectionInput {
   /// Whether whole lines may be among the bytes that are kept.
   package var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
 
-  /// Keeps a buffer behind the backlog and behind a line that is decoded beside the loop. Returns whether there is
+  /// Keeps a buffer behind the backlog and behind a line that is decoded on another thread. Returns whether there is
   /// one of them; if not, the buffer is not kept.
   func keep(_ buffer: inout ByteBuffer) -> Bool {
-    // A line that is decoded beside the loop comes first, whether more lines arrived with it or not.
+    // A line that is decoded on another thread comes first, whether more lines arrived with it or not.
     guard hasBacklog else { return false }
     if backlog == nil { backlog = ByteBuffer() }
     backlog?.writeBuffer(&buffer)
@@ -75,7 +75,7 @@ package final class LineInput: ConnectionInput {
   package func decode(
     _ buffer: ByteBuffer, _ receive: (UnsafeRawBufferPointer) -> Bool
   ) -> InvalidLine? {
-    assert(bytesBeside == 0, "the line that is decoded beside the loop comes first")
+    assert(bytesBeside == 0, "the line that is decoded on another thread comes first")
     var buffer = buffer
     memoryBefore = decoder.keptMemory
     isDecoding = true

@@ -30,7 +30,7 @@ package final class RealtimeInput: ConnectionInput {
   private var backlog = ByteBuffer()
   /// Whether a frame is being decoded.
   package var isDecoding = false
-  /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
+  /// The bytes of a long message that is decoded on another thread; 0 if there is none.
   package var bytesBeside = 0
   /// The memory of the requests that are not answered, besides those of the session.
   var answerBytes = 0

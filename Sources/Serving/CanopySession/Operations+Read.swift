@@ -412,7 +412,7 @@ extension ReadRequest {
   }
 }
 
-/// A read takes long, and is to be carried out beside the event loop.
+/// A read takes long, and is to be carried out on another thread.
 private struct LongRead: Error {}
 
 extension Node {

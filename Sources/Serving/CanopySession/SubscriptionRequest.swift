@@ -66,7 +66,7 @@ extension SubscriptionRequest {
 
 /// The state of a location that a subscription shows, ready to be encoded.
 ///
-/// Finding it takes as long as it is large, so a large one is found beside the event loop.
+/// Finding it takes as long as it is large, so a large one is found on another thread.
 public enum ShownState: Sendable {
   /// A value.
   case value(Node)
@@ -124,7 +124,7 @@ public struct Subscribed: Sendable {
   public var events: [Notification] = []
 }
 
-/// The content of a subscription that was found beside the event loop.
+/// The content of a subscription that was found on another thread.
 public struct Resumption: Sendable {
   /// The kinds of content.
   public enum Content: Sendable {

@@ -84,7 +84,7 @@ struct Backup: AsyncParsableCommand {
     guard let name = reply["file"]?.string, let sequence = reply["seq"]?.integer,
       let bytes = reply["bytes"]?.integer
     else { throw Failure("the server's reply has no file; see the server's log") }
-    try take(folder + "/" + Backups.folderName + "/" + name)
+    try Self.move(folder + "/" + Backups.folderName + "/" + name, to: file)
     return (sequence, Int(bytes))
   }
 
@@ -102,8 +102,15 @@ struct Backup: AsyncParsableCommand {
   }
 
   /// Moves the backup of the server to the name of the file, on another disk by a copy.
-  private func take(_ made: String) throws {
-    if rename(made, file) == 0 { return }
+  static func move(_ made: String, to file: String) throws {
+    if FileCalls.renameFile(made, to: file) == 0 {
+      do throws(FileError) { try AtomicFile.synchronizeFolder(of: file) } catch {
+        throw Failure(
+          "\(file) is the backup, but its name may be lost if the power fails (\(error.reason)): check the disk"
+        )
+      }
+      return
+    }
     let code = errno
     guard code == EXDEV else {
       throw Failure(
@@ -130,7 +137,7 @@ struct Backup: AsyncParsableCommand {
       throw Failure(
         "\(file) cannot be written: \(ExportFile.reason(error.code)); the backup is in \(made)")
     }
-    unlink(made)
+    _ = FileCalls.removeFile(made)
   }
 }
 

@@ -16,7 +16,7 @@ struct FreeSpaceWatch: Service {
     self.space = space
     folder = settings.folder
     logger = settings.logger
-    note(Self.freeBytes(of: folder))
+    note(DiskSpace.freeBytes(of: folder))
   }
 
   func run() async {
@@ -33,7 +33,7 @@ struct FreeSpaceWatch: Service {
   private func measure() async -> Int64? {
     await withCheckedContinuation { continuation in
       let started = WorkerThread.start { [folder] in
-        continuation.resume(returning: Self.freeBytes(of: folder))
+        continuation.resume(returning: DiskSpace.freeBytes(of: folder))
       }
       if !started { continuation.resume(returning: nil) }
     }
@@ -49,14 +49,5 @@ struct FreeSpaceWatch: Service {
       logger.notice(
         "the disk has space again: writes are accepted", metadata: ["freeBytes": "\(bytes)"])
     }
-  }
-
-  /// Returns the bytes that the process may still write to the disk of a folder; nil if the system does not tell.
-  private static func freeBytes(of folder: String) -> Int64? {
-    var status = statvfs()
-    guard statvfs(folder, &status) == 0 else { return nil }
-    let (bytes, overflow) = UInt64(status.f_bavail).multipliedReportingOverflow(
-      by: UInt64(status.f_frsize))
-    return overflow ? .max : Int64(clamping: bytes)
   }
 }

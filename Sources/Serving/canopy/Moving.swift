@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyBackup
 import CanopyEngine
 import CanopyIdentity
 import CanopySession
@@ -86,10 +87,7 @@ enum Moving {
           }
           // A node that has started meanwhile may have written.
           try await database.checkIsFree()
-          if files.fileExists(atPath: folder) { rmdir(folder) }
-          guard rename(filling, folder) == 0 else {
-            throw Failure("\(folder) cannot be created: \(String(cString: strerror(errno)))")
-          }
+          try NewFolder(folder).replace(by: filling)
         } catch {
           try? files.removeItem(atPath: filling)
           throw error

@@ -1,6 +1,8 @@
 import ArgumentParser
+import CanopyBackup
 import CanopyEngine
 import CanopySocial
+import CanopySystem
 import CanopyTree
 import Foundation
 import Logging
@@ -39,7 +41,7 @@ struct Seed: AsyncParsableCommand {
     do {
       let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
       counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-      try move(filling, to: folder)
+      try Self.move(filling, to: folder)
     } catch {
       try? FileManager.default.removeItem(atPath: filling)
       throw error
@@ -53,17 +55,22 @@ struct Seed: AsyncParsableCommand {
   ///
   /// An empty folder with that name stays, because it may be the current folder of the user's shell. The database is the
   /// first file that it gets, so it is complete from then on.
-  private func move(_ filling: String, to folder: String) throws {
+  static func move(_ filling: String, to folder: String) throws {
     let files = FileManager.default
     func move(_ from: String, _ to: String) throws {
-      guard rename(from, to) == 0 else {
+      guard FileCalls.renameFile(from, to: to) == 0 else {
         throw Failure("\(to) cannot be created: \(String(cString: strerror(errno)))")
       }
     }
-    guard files.fileExists(atPath: folder) else { return try move(filling, folder) }
+    guard files.fileExists(atPath: folder) else {
+      return try NewFolder(folder).replace(by: filling)
+    }
     let names = try files.contentsOfDirectory(atPath: filling)
     for name in names.filter({ $0 == "canopy.sqlite" }) + names.filter({ $0 != "canopy.sqlite" }) {
       try move(filling + "/" + name, folder + "/" + name)
+    }
+    do throws(FileError) { try AtomicFile.synchronize(folder) } catch {
+      throw Failure("\(folder) cannot be written to the disk: \(error.reason)")
     }
     rmdir(filling)
   }

@@ -71,6 +71,10 @@ extension MetricsRegistry {
       text.add(
         .counter, "canopy_backup_failures_total", "Backups that failed.", [],
         Double(counts.failed))
+      text.add(
+        .counter, "canopy_backup_space_failures_total",
+        "Backups that failed because too little space would have stayed free.", [],
+        Double(counts.lowOnSpace))
       func gauge(_ name: String, _ help: String, _ value: Double) {
         text.add(.gauge, name, help, [], value)
       }

@@ -1,5 +1,7 @@
 import CanopyBackup
 import CanopySession
+import CanopySystem
+import CanopyTree
 import CanopyWire
 import Foundation
 import Logging
@@ -12,7 +14,8 @@ extension Backups {
       .ofFolder(
         settings.folder, isServed: true,
         pace: BackupPace(
-          now: Composition.uptime, pause: { Thread.sleep(forTimeInterval: $0 / .seconds(1)) })),
+          now: Composition.uptime, pause: { Thread.sleep(forTimeInterval: $0 / .seconds(1)) }),
+        space: BackupSpace(besideWrites: settings.limits.freeBytesMin)),
       settings.backups, now: Composition.uptime,
       wasRemoved: { [folder = settings.folder] in NamespaceFolders(folder).wasRemoved($0) },
       logger: settings.logger)
@@ -20,6 +23,18 @@ extension Backups {
       settings.logger.warning(
         "the rests of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
     }
+  }
+}
+
+extension BackupSpace {
+  /// Creates the bound of a server that refuses writes when fewer bytes are free than a number.
+  ///
+  /// An eighth more must stay free. So a backup is given up before writes are refused, and after that they would be accepted
+  /// again.
+  fileprivate init(besideWrites bytesMin: Int) {
+    let bytes = Int64(clamping: bytesMin)
+    let (bound, overflow) = bytes.addingReportingOverflow(bytes / 8)
+    self.init(bytesMin: overflow ? .max : bound) { DiskSpace.freeBytes(of: $0) }
   }
 }
 
@@ -40,13 +55,15 @@ extension Scrubber {
 
 extension BackupMaker {
   /// Returns the maker of backups of a data folder with its namespaces.
-  static func ofFolder(_ folder: String, isServed: Bool, pace: BackupPace) -> BackupMaker {
+  static func ofFolder(
+    _ folder: String, isServed: Bool, pace: BackupPace, space: BackupSpace = .unbounded
+  ) -> BackupMaker {
     let folders = NamespaceFolders(folder)
     return BackupMaker(
       folder: folder, isServed: isServed,
       namespaces: { try folders.names().map { ($0, try folders.existingPath(of: $0)) } },
       program: "canopy \(Canopy.version)", now: Composition.now, pace: pace,
-      fileProblem: SmallFiles.problem)
+      space: space, fileProblem: SmallFiles.problem)
   }
 }
 

@@ -56,6 +56,8 @@ public struct BackupMaker: Sendable {
   /// The time in milliseconds since 1970.
   let now: @Sendable () -> Int64
   private let pace: BackupPace
+  /// The free space that a backup must leave.
+  private let space: BackupSpace
 
   /// The number of copies of a database after which rules that change all the time are an error.
   private static let triesMax = 5
@@ -68,12 +70,14 @@ public struct BackupMaker: Sendable {
   ///   - namespaces: returns the namespaces besides the default one, with their folders.
   ///   - program: the name and the version of the program.
   ///   - now: the time in milliseconds since 1970.
+  ///   - space: the free space that a backup must leave.
   ///   - fileProblem: returns a sentence if the rules or a secret cannot be used, so that a server would not start with
   ///     them. Then no backup is made, because it could not be restored.
   public init(
     folder: String, isServed: Bool,
     namespaces: @escaping @Sendable () throws -> [(name: NamespaceName, folder: String)],
     program: String, now: @escaping @Sendable () -> Int64, pace: BackupPace,
+    space: BackupSpace = .unbounded,
     fileProblem: @escaping @Sendable (_ path: String, _ contents: [UInt8]) -> String? = { _, _ in
       nil
     }
@@ -84,6 +88,7 @@ public struct BackupMaker: Sendable {
     self.program = program
     self.now = now
     self.pace = pace
+    self.space = space
     self.fileProblem = fileProblem
   }
 
@@ -97,19 +102,26 @@ public struct BackupMaker: Sendable {
   ///   - name: returns the path of the backup, which is replaced if it exists.
   ///   - progress: called after each step. An error that it throws ends the backup.
   /// - Returns: the description, the path and the size in bytes.
-  /// - Throws: `BackupError`, `StoreError`, or the error of `progress`. Then no file is left.
+  /// - Throws: `BackupError`, also if too little space would stay free; `StoreError`; or the error of `progress`. Then no
+  ///   file is left.
   public func make(
     in work: String, named name: (BackupDescription) -> String,
     progress: (BackupProgress) throws -> Void = { _ in }
   ) throws -> (description: BackupDescription, path: String, bytes: Int) {
     guard mkdir(work, 0o700) == 0 else { throw BackupError(FileError("create", work)) }
     defer { try? FileManager.default.removeItem(atPath: work) }
+    let places = try [(name: NamespaceName.default, folder: folder)] + namespaces()
+    try space.check(for: BackupSpace.bytesNeeded(for: places.map(\.folder)), in: work)
+    func progressInSpace(_ done: BackupProgress) throws {
+      try space.check(in: work)
+      try progress(done)
+    }
     var description = BackupDescription(program: program, time: now())
     let archive = work + "/backup"
     var writer = try BackupWriter(archive, seconds: Int(description.time / 1_000))
     let result = Result {
-      for (namespace, folder) in try [(.default, folder)] + namespaces() {
-        try add(namespace, folder, in: work, to: &writer, &description, progress)
+      for (namespace, folder) in places {
+        try add(namespace, folder, in: work, to: &writer, &description, progressInSpace)
       }
       try writer.add(try description.json, as: BackupLayout.description)
       try writer.finish()

@@ -172,7 +172,7 @@ private struct BackupReader {
       if let target { try BackupWriter.write(piece[...], to: target, targetPath) }
       progress(offset, size)
     }
-    if let target, fsync(target) != 0 { throw BackupError(FileError("synchronise", targetPath)) }
+    if let target, fsync(target) != 0 { throw BackupError(FileError("synchronize", targetPath)) }
     sums += BackupWriter.line(hash.finalize(), header.name)
   }
 

@@ -79,7 +79,7 @@ struct BackupWriter {
 
   private func synchronize(dataOnly: Bool = false) throws(BackupError) {
     guard FileCalls.synchronize(descriptor, dataOnly: dataOnly, path) == 0 else {
-      throw BackupError(FileError("synchronise", path))
+      throw BackupError(FileError("synchronize", path))
     }
   }
 

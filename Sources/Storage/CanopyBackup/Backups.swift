@@ -29,6 +29,8 @@ public final class Backups: Sendable {
     public var made = 0
     /// The number of backups that failed.
     public var failed = 0
+    /// The number of these for which too little space would have stayed free.
+    public var lowOnSpace = 0
     /// The duration of the last backup.
     public var lastDuration: Duration?
     /// The sentence of the last failure; nil if the last backup succeeded.
@@ -39,6 +41,8 @@ public final class Backups: Sendable {
 
   private struct State {
     var counts = Counts()
+    /// The number of backups of the schedule that failed since the last one that succeeded.
+    var failuresInRow = 0
     var isMaking = false
     var isStopping = false
   }
@@ -47,8 +51,11 @@ public final class Backups: Sendable {
   public static let folderName = "backups"
   /// The name of the folder in which a backup is made. No backup has such a name.
   private static let workName = ".making"
-  /// The time after a failed backup of the schedule until the next try.
-  private static let retry = Duration.seconds(60)
+  /// The time after a failed backup of the schedule until the next try. It doubles with each further failure, because each
+  /// try copies the database.
+  private static let retryMin = Duration.seconds(60)
+  /// The longest such time, unless the schedule has a shorter one.
+  private static let retryMax = Duration.seconds(3_600)
 
   /// The settings.
   public let settings: Settings
@@ -141,10 +148,13 @@ public final class Backups: Sendable {
         state.counts.made += 1
         state.counts.lastDuration = duration
         state.counts.lastFailure = nil
+        if kind == .scheduled { state.failuresInRow = 0 }
       case .failure(BackupError.stopped): break
       case .failure(let error):
         state.counts.failed += 1
+        if case BackupError.lowOnSpace = error { state.counts.lowOnSpace += 1 }
         state.counts.lastFailure = Backups.sentence(of: error)
+        if kind == .scheduled { state.failuresInRow += 1 }
       }
     }
     switch result {
@@ -157,9 +167,13 @@ public final class Backups: Sendable {
         ])
     case .failure(BackupError.stopped): break
     case .failure(let error):
-      logger.error(
-        "the backup failed; the older backups are kept",
-        metadata: ["kind": "\(kind.rawValue)", "error": "\(Backups.sentence(of: error))"])
+      var metadata: Logger.Metadata = [
+        "kind": "\(kind.rawValue)", "error": "\(Backups.sentence(of: error))",
+      ]
+      if kind == .scheduled, let every = settings.every {
+        metadata["retrySeconds"] = "\(untilRetry(every).components.seconds)"
+      }
+      logger.error("the backup failed; the older backups are kept", metadata: metadata)
     }
   }
 
@@ -261,7 +275,7 @@ public final class Backups: Sendable {
     guard let every = settings.every else { return }
     var hasFailed = false
     while !Task.isCancelled {
-      let rest = hasFailed ? min(every, Backups.retry) : untilNext(every)
+      let rest = hasFailed ? untilRetry(every) : untilNext(every)
       guard (try? await clock.sleep(for: rest)) != nil else { return }
       do {
         _ = try await make(.scheduled)
@@ -272,6 +286,14 @@ public final class Backups: Sendable {
         hasFailed = true
       }
     }
+  }
+
+  /// Returns the time from a failure of the schedule, or from a try while another backup was made, to the next try.
+  private func untilRetry(_ every: Duration) -> Duration {
+    let failures = state.withLock { $0.failuresInRow }
+    // Six doublings exceed the longest time.
+    let rest = Backups.retryMin * (1 << min(6, max(0, failures - 1)))
+    return min(every, rest, Backups.retryMax)
   }
 
   /// Returns the time until the next backup of the schedule is due, at most `every`.

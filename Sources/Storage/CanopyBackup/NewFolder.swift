@@ -32,12 +32,31 @@ public struct NewFolder: Sendable {
 
   /// Gives the path to a folder that is complete, in one step. It replaces an empty folder.
   ///
+  /// First waits until the disk has the folder with all its files, however they were written. Otherwise a loss of power could
+  /// leave the name with parts of the files.
+  ///
   /// - Throws: `BackupError`.
   public func replace(by folder: String) throws(BackupError) {
+    try synchronizeAll(of: folder)
     if access(path, F_OK) == 0 { rmdir(path) }
     guard FileCalls.renameFile(folder, to: path) == 0 else {
       throw BackupError(FileError("create", path))
     }
     try BackupMaker.synchronizeFolder(of: path)
+  }
+
+  /// Waits until the disk has the files and folders in a folder, and the folder itself.
+  private func synchronizeAll(of folder: String) throws(BackupError) {
+    let names: [String]
+    do { names = try FileManager.default.subpathsOfDirectory(atPath: folder).sorted() } catch {
+      throw .unwritable("\(folder) cannot be read: \(error.localizedDescription)")
+    }
+    for path in names.map({ folder + "/" + $0 }) + [folder] {
+      var status = stat()
+      guard lstat(path, &status) == 0, [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else {
+        continue
+      }
+      do throws(FileError) { try AtomicFile.synchronize(path) } catch { throw BackupError(error) }
+    }
   }
 }

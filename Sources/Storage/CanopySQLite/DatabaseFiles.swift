@@ -1,3 +1,4 @@
+internal import CanopySystem
 internal import Foundation
 internal import Synchronization
 
@@ -136,11 +137,14 @@ final class DatabaseFiles: Sendable {
         )
       }
       if hasItsName(file, &status) || access(file.path, F_OK) != 0 { continue }
-      guard rename(file.path, file.path + ".replaced") == 0 else {
+      guard FileCalls.renameFile(file.path, to: file.path + ".replaced") == 0 else {
         throw .inaccessible(
           "\(file.path) was replaced while the server was running, and the other file cannot be renamed: restore the data folder from a backup"
         )
       }
+      // Without a log in its place, the copy must go on: no other file has the commits. If the power fails before the disk
+      // has the new name, the other file may have the name of the log again.
+      try? AtomicFile.synchronizeFolder(of: file.path)
     }
   }
 

@@ -1,4 +1,5 @@
 internal import CanopyRows
+internal import CanopySystem
 internal import Foundation
 internal import GRDB
 internal import GRDBSQLite
@@ -361,8 +362,13 @@ struct Opening {
       try FileManager.default.createDirectory(
         atPath: work, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
       try pool.read { try SQLiteStore.copy($0, to: work) }
-      try FileManager.default.moveItem(atPath: work + "/canopy.sqlite", toPath: kept)
+      guard FileCalls.renameFile(work + "/canopy.sqlite", to: kept) == 0 else {
+        throw FileError("create", kept)
+      }
+      try AtomicFile.synchronizeFolder(of: kept)
     } catch {
+      // The name may not be on the disk, so the next start makes the copy again.
+      _ = FileCalls.removeFile(kept)
       throw StoreError.inaccessible(
         "\(folder) is of an older version of Canopy, and the copy of it that an update keeps cannot be written: make "
           + "room on the disk, or copy the folder to a larger one (\(error))")

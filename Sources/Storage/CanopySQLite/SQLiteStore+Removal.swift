@@ -10,17 +10,20 @@ extension SQLiteStore {
   /// - Parameter new: an unused path in the same parent folder, under which the folder is filled.
   /// - Throws: `StoreError`, also if a folder of the name has files. Then it is unchanged.
   public static func create(folder: String, through new: String) throws {
+    var made = new
     do {
       try SQLiteStore(folder: new).close()
       // While it is locked, no other command deletes it as a rest.
       let lock = try FolderLock(folder: new)
       defer { lock.release() }
-      guard rename(new, folder) == 0 else { throw FileError("create", folder) }
+      guard FileCalls.renameFile(new, to: folder) == 0 else { throw FileError("create", folder) }
+      made = folder
       try AtomicFile.synchronizeFolder(of: folder)
       try AtomicFile.synchronizeFolder(
         of: URL(fileURLWithPath: folder).deletingLastPathComponent().path)
     } catch {
-      try? FileManager.default.removeItem(atPath: new)
+      // The name may not be on the disk, so the next try begins again.
+      try? FileManager.default.removeItem(atPath: made)
       guard let error = error as? FileError else { throw error }
       throw StoreError.inaccessible(
         "\(folder) cannot be created: \(error.reason); check the folder above it, and try again")
@@ -43,7 +46,7 @@ extension SQLiteStore {
     }
     let lock = try FolderLock(folder: folder)
     defer { lock.release() }
-    guard rename(folder, removed) == 0 else {
+    guard FileCalls.renameFile(folder, to: removed) == 0 else {
       let code = errno
       throw .inaccessible(
         "\(folder) cannot be removed: \(String(cString: strerror(code))); check the permissions of the folder above it"

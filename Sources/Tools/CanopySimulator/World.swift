@@ -56,7 +56,7 @@ final class World: @unchecked Sendable {
       }
     }
     _ = scheduler.run(until: { history.finding != nil }, atMost: 16 * World.second)
-    if history.finding == nil { settle() }
+    if history.finding == nil { waitUntilQuiet() }
     if history.finding == nil { leave() }
     return history.finding
   }
@@ -207,7 +207,7 @@ final class World: @unchecked Sendable {
   // MARK: The end
 
   /// Ends all faults, and waits until everybody has the same state.
-  private func settle() {
+  private func waitUntilQuiet() {
     hasEnded = true
     scheduler.note("the faults end")
     disk.faults = []

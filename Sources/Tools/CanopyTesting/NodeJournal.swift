@@ -85,7 +85,7 @@ public final class NodeJournal: SharedJournal {
   /// Reads the checkpoint and the commits since. Appends of an earlier life of the node take place now or never.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     try await pass()
-    memory.settleLate(of: node, owner: name, storing: plan.withLock { $0.random.oneIn(2) })
+    memory.resolveLate(of: node, owner: name, storing: plan.withLock { $0.random.oneIn(2) })
     return memory.state.withLock { state in
       var tree = Tree(root: state.root, indexPlan: indexes)
       for commit in state.commits { tree.apply(commit.assignments) }
@@ -126,7 +126,7 @@ public final class NodeJournal: SharedJournal {
   /// Returns the commits after a number. A late append takes place before, or never.
   public func resolveAppend(after last: Int64) async throws -> [Commit] {
     try await passRead()
-    memory.settleLate(of: node, owner: name, storing: plan.withLock { $0.random.oneIn(2) })
+    memory.resolveLate(of: node, owner: name, storing: plan.withLock { $0.random.oneIn(2) })
     return try memory.state.withLock { try $0.read(after: last) }
   }
 
@@ -226,7 +226,7 @@ extension SharedMemory {
   }
 
   /// Carries out the late appends of a node, or drops them.
-  fileprivate func settleLate(of node: Int, owner: String, storing stores: Bool) {
+  fileprivate func resolveLate(of node: Int, owner: String, storing stores: Bool) {
     let late = state.withLock { $0.late.removeValue(forKey: node) ?? [] }
     guard stores else { return }
     for (commits, last) in late {

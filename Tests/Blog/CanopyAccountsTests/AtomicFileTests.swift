@@ -1,4 +1,5 @@
 import CanopySystem
+import CanopyTesting
 import Foundation
 import Testing
 
@@ -8,11 +9,9 @@ import Testing
 
   /// Runs a test with a temporary folder.
   private func withFolder(_ body: (String) throws -> Void) throws {
-    let folder = FileManager.default.temporaryDirectory.path + "/canopy-atomic-\(UUID())"
-    try FileManager.default.createDirectory(
-      atPath: folder, withIntermediateDirectories: false, attributes: nil)
-    defer { try? FileManager.default.removeItem(atPath: folder) }
-    try body(folder)
+    let folder = try TemporaryFolder()
+    try body(folder.path)
+    withExtendedLifetime(folder) {}
   }
 
   private func names(in folder: String) throws -> [String] {

@@ -103,10 +103,9 @@ import Testing
 
   /// Returns the errors of the compiler, as `file:line: text`.
   private static func errors(of files: [String]) throws -> [String] {
-    let folder = FileManager.default.temporaryDirectory
-      .appending(path: "canopy-refused-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
+    let temporary = try TemporaryFolder()
+    defer { withExtendedLifetime(temporary) {} }
+    let folder = temporary.url
     // As one module, so that the compiler does not stop after the first file with errors.
     var arguments = [
       "swiftc", "-typecheck", "-whole-module-optimization", "-swift-version", "6",

@@ -20,7 +20,7 @@ import Testing
       for number in 1...30 {
         try await nodes.engines[number % 3].set("log/\(number)", Node(Int64(number)))
       }
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       for (engine, replicas) in zip(nodes.engines, replicas) {
         // The notifications of a commit are made on the engine's thread.
         _ = try await engine.transact { _ in Decision(nil, ()) }
@@ -71,7 +71,7 @@ import Testing
         let sequence = try await nodes.engines[number % 2].set("n", Node(Int64(number)))
         #expect(nodes.engines[number % 2].isInForce(sequence))
       }
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       for (engine, observer) in zip(nodes.engines, observers) {
         #expect(observer.found.withLock { $0 }.allSatisfy { !$0 })
         #expect(!observer.found.withLock { $0 }.isEmpty)
@@ -106,12 +106,12 @@ import Testing
       let replica = Replica(Listening(.root, form: .child))
       let id = try #require(await replica.start(nodes.engines[0]))
       try await nodes.engines[1].set("a", 1)
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       try await eventually { replica.sequences.last == 1 }
       replica.leave(nodes.engines[0], id)
       try await nodes.engines[0].set("b", 1)
       try await nodes.engines[1].set("a", .absent)
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       let (_, isAnew) = try #require(try await replica.resume(nodes.engines[1]))
       #expect(!isAnew)
       #expect(replica.problem(nodes.engines[1].root) == nil)
@@ -192,7 +192,7 @@ import Testing
         }
         try await group.waitForAll()
       }
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       for engine in nodes.engines { _ = try await engine.transact { _ in Decision(nil, ()) } }
       let expected = nodes.memory.commits.compactMap { commit -> [Int64]? in
         guard case .rules(let text?) = commit.note?.mark else { return nil }
@@ -233,7 +233,7 @@ import Testing
         }
         try await group.waitForAll()
       }
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       let list = nodes.engines[1].value("list")
       let query = try Query(order: .child(try Path("rank")), limit: .first(3))
       #expect(query.isIndexed(in: list))

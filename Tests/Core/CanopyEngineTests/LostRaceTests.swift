@@ -249,7 +249,7 @@ import Testing
       // A turn is no longer than one append.
       #expect(nodes.memory.winners.filter { $0 == 0 }.count == 20)
       victim.plan(always: false) {}
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       #expect(nodes.engines.allSatisfy { $0.value("rivals") == 120 })
     }
   }
@@ -267,7 +267,7 @@ import Testing
         }
         try await group.waitForAll()
       }
-      try await nodes.settle()
+      try await nodes.waitUntilQuiet()
       for engine in nodes.engines {
         #expect(engine.value("n") == Node(Int64(3 * perNode)))
         // It asks for the turn then, and the turns of the two others may come first.

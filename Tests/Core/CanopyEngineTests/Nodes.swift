@@ -12,7 +12,7 @@ struct Nodes: Sendable {
   let clocks: [ManualClock]
 
   /// Waits until all engines have the last commit.
-  func settle() async throws {
+  func waitUntilQuiet() async throws {
     let last = memory.sequence
     for engine in engines { try await engine.wait(for: last, atMost: .seconds(60)) }
   }

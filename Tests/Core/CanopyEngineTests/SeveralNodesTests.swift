@@ -70,7 +70,7 @@ import Testing
     var hasStarted = false
     while true {
       let life = cluster.life(Int.random(in: 0..<3, using: &random))
-      let isLast = cluster.isSettled
+      let isLast = cluster.isQuiet
       var id: ListenerID?
       if hasStarted {
         do {
@@ -97,7 +97,7 @@ import Testing
       // Until the node is killed, or for some time.
       let end = life.engine.snapshot.sequence + Int64.random(in: 1...400, using: &random)
       try await eventually {
-        life.engine.isStopping || cluster.isSettled || life.engine.snapshot.sequence >= end
+        life.engine.isStopping || cluster.isQuiet || life.engine.snapshot.sequence >= end
       }
       replica.leave(life.engine, id)
     }
@@ -164,7 +164,7 @@ private final class Cluster: Sendable {
     var lives: [Life] = []
     var random: SeededGenerator
     var isOver = false
-    var isSettled = false
+    var isQuiet = false
     var kills = 0
     var races = Engine.Races()
   }
@@ -229,7 +229,7 @@ private final class Cluster: Sendable {
   /// Whether no more writes begin.
   var isOver: Bool { state.withLock { $0.isOver } }
   /// Whether all nodes have all commits.
-  var isSettled: Bool { state.withLock { $0.isSettled } }
+  var isQuiet: Bool { state.withLock { $0.isQuiet } }
   var kills: Int { state.withLock { $0.kills } }
   var races: Engine.Races { state.withLock { $0.races } }
 
@@ -266,7 +266,7 @@ private final class Cluster: Sendable {
     try await eventually { engines.allSatisfy { !$0.hasCommitsUnderWay } }
     let end = memory.sequence
     for engine in engines { try await engine.wait(for: end, atMost: .seconds(60)) }
-    state.withLock { $0.isSettled = true }
+    state.withLock { $0.isQuiet = true }
   }
 }
 

@@ -28,12 +28,12 @@ struct WriteQueueTests {
     }
   }
 
-  /// Takes a batch, and settles it as if each request had taken some time.
+  /// Takes a batch, and ends it as if each request had taken some time.
   private func serve(
     _ queue: inout WriteQueue, atMost countMax: Int, _ time: Duration = .zero
   ) -> [String] {
     let batch = queue.takeBatch(atMost: countMax, at: .zero).entries
-    queue.settle(batch.map { ($0.owner, time) }, unserved: [])
+    queue.endBatch(batch.map { ($0.owner, time) }, unserved: [])
     return names(batch)
   }
 
@@ -73,7 +73,7 @@ struct WriteQueueTests {
       guard let first = batch.first, let name = names([first]).first else { break }
       let isSlow = name.hasPrefix("slow")
       served[isSlow ? "slow" : "quick", default: 0] += 1
-      queue.settle(
+      queue.endBatch(
         [(first.owner, .milliseconds(isSlow ? 10 : 1))], unserved: batch.dropFirst())
     }
     // Each of them has used as much time.
@@ -87,11 +87,11 @@ struct WriteQueueTests {
     let batch = queue.takeBatch(atMost: 10, at: .zero).entries
     _ = add(&queue, "b", 3...3)
     _ = add(&queue, "c", 1...1)
-    queue.settle([(batch[0].owner, .milliseconds(1))], unserved: batch.dropFirst())
+    queue.endBatch([(batch[0].owner, .milliseconds(1))], unserved: batch.dropFirst())
     #expect(queue.count == 7)
     let rest = names(queue.takeBatch(atMost: 10, at: .zero).entries)
     #expect(rest == ["b1", "c1", "b2", "b3", "a2", "a3", "a4"])
-    queue.settle([], unserved: [])
+    queue.endBatch([], unserved: [])
     #expect(queue.isEmpty)
   }
 
@@ -101,10 +101,10 @@ struct WriteQueueTests {
     _ = add(&queue, "b", 1...1)
     let batch = queue.takeBatch(atMost: 10, at: .zero).entries
     _ = add(&queue, "c", 1...1)
-    queue.settle([(batch[0].owner, .zero)], unserved: batch)
+    queue.endBatch([(batch[0].owner, .zero)], unserved: batch)
     let next = queue.takeBatch(atMost: 10, at: .zero).entries
     #expect(names(next) == ["b1", "c1", "a1", "a2"])
-    queue.settle([], unserved: next.suffix(2))
+    queue.endBatch([], unserved: next.suffix(2))
     #expect(serve(&queue, atMost: 10) == ["a1", "a2"])
   }
 
@@ -114,7 +114,7 @@ struct WriteQueueTests {
     for expected in ["a1", "b1", "c1", "d1"] {
       let batch = queue.takeBatch(atMost: 1_000, at: .zero).entries
       #expect(names(batch.prefix(1)) == [expected])
-      queue.settle([(batch[0].owner, .milliseconds(20))], unserved: batch.dropFirst())
+      queue.endBatch([(batch[0].owner, .milliseconds(20))], unserved: batch.dropFirst())
       _ = add(&queue, "later-\(expected)", 1...1)
     }
   }
@@ -167,7 +167,7 @@ struct WriteQueueTests {
           served.append((entry.owner, clients[index].cost))
           answered.append(index)
         }
-        queue.settle(served, unserved: rest)
+        queue.endBatch(served, unserved: rest)
         // The append to the journal.
         time += .milliseconds(1)
         for index in answered {
@@ -230,11 +230,11 @@ struct WriteQueueTests {
     _ = add(&queue, "heavy", 1...2)
     _ = add(&queue, "other", 1...1)
     let batch = queue.takeBatch(atMost: 1, at: time).entries
-    queue.settle([(batch[0].owner, .milliseconds(20))], unserved: [])
+    queue.endBatch([(batch[0].owner, .milliseconds(20))], unserved: [])
     for number in 0..<1_000 {
       _ = add(&queue, "new\(number)-", 1...1)
       let batch = queue.takeBatch(atMost: 1, at: time).entries
-      queue.settle(batch.map { ($0.owner, .milliseconds(20)) }, unserved: [])
+      queue.endBatch(batch.map { ($0.owner, .milliseconds(20)) }, unserved: [])
       if names(batch) == ["heavy2"] {
         // 20 ms are 2^10 times the time of a new owner.
         #expect(time > .seconds(8) && time < .seconds(12), "\(time)")
@@ -250,11 +250,11 @@ struct WriteQueueTests {
     func isInTurn(at time: Duration, _ owners: String...) -> Bool {
       for owner in owners { _ = add(&queue, owner, 1...1) }
       let batch = queue.takeBatch(atMost: 10, at: time)
-      queue.settle([], unserved: [])
+      queue.endBatch([], unserved: [])
       return batch.isInTurn
     }
     #expect(!isInTurn(at: .zero, "a", "b"))
-    queue.settle([(.address("a", network: nil), .milliseconds(20))], unserved: [])
+    queue.endBatch([(.address("a", network: nil), .milliseconds(20))], unserved: [])
     #expect(!isInTurn(at: .seconds(1), "b", "c"), "the owner is not among them")
     #expect(isInTurn(at: .seconds(9), "a", "b"))
     #expect(!isInTurn(at: .seconds(10), "a", "b"))
@@ -297,7 +297,7 @@ struct WriteQueueTests {
       let count = random.oneIn(3) ? Int.random(in: 0...batch.count, using: &random) : batch.count
       let unserved = batch[count...]
       batch = Array(batch.prefix(count))
-      queue.settle(
+      queue.endBatch(
         batch.map { ($0.owner, .microseconds(Int.random(in: 0...9_000, using: &random))) },
         unserved: unserved)
       for entry in batch {

@@ -9,6 +9,10 @@ import CanopyTesting
 import CanopyTree
 import Foundation
 
+@testable import struct canopy.FolderCheck
+@testable import struct canopy.FolderProblem
+@testable import struct canopy.NamespaceFolders
+
 /// The checks of a folder after a loss of power or a stop: `canopy verify`, a start, and each write of the ledger.
 struct AfterLoss {
   let ledger: Ledger
@@ -47,14 +51,16 @@ struct AfterLoss {
       if ledger.acknowledged > 0 { findings.lost.append("the database file") }
       return
     }
-    let store: SQLiteStore
-    do { store = try SQLiteStore.reading(folder.path) } catch let error as StoreError {
+    let problems: [FolderProblem]
+    do {
+      problems = try await FolderCheck(NamespaceFolders(folder.path)).run()
+    } catch let error as StoreError {
       // A first start that was interrupted can leave a folder that only the next start can read.
       guard ledger.acknowledged == 0 else { throw error }
       return
     }
-    findings.torn += try await store.problems()
-    try store.close()
+    // The others are no reason for the command to fail.
+    findings.torn += problems.filter { $0.kind != .foreignRules }.map(\.text)
   }
 
   private mutating func check(_ server: DiskServer) async throws {

@@ -93,6 +93,10 @@ final class DiskServer: Sendable {
     return settings
   }
 
+  /// The longest pause of the engine between two tries, which takes no time. The time from a commit to a checkpoint is longer,
+  /// and never passes.
+  private static let pauseMax = Duration.seconds(10)
+
   private static func compose(
     _ store: SQLiteStore, _ journal: any Journal, _ accounts: AccountService,
     _ rules: RulesKeeper, _ clock: ManualClock, _ random: SeededBytes, _ log: LineLog
@@ -102,7 +106,8 @@ final class DiskServer: Sendable {
     configuration.indexPlan.formUnion(rules.indexPlan)
     configuration.checkpointEvery = 9
     let engine = try await Engine(
-      journal: journal, configuration: configuration, now: { clock.now }, clock: HastyClock(),
+      journal: journal, configuration: configuration, now: { clock.now },
+      clock: EagerClock(sleepMax: pauseMax),
       random: { random.word() }, logger: log.logger)
     try await rules.begin(at: engine.snapshot.sequence, recordingIn: store, logger: log.logger)
     let token = try AdministratorToken.loadOrCreate(in: store.folder)

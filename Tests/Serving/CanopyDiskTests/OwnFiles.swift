@@ -30,6 +30,8 @@ final class OwnFiles: Sendable {
     var names: [String: Int] = [:]
     var storedNames: [String: Int] = [:]
     var changes: [NameChange] = []
+    /// The folders in which a file or a folder got another name since they were synchronized last.
+    var renamedIn: Set<String> = []
     var fault: DiskFault?
     var number = 0
     var counts: [Kind: Int] = [:]
@@ -93,6 +95,9 @@ final class OwnFiles: Sendable {
   }
 
   var faults: Int { state.withLock { $0.faults } }
+
+  /// The folders in which a file or a folder got another name that the disk may not have, sorted.
+  var unsynchronizedFolders: [String] { state.withLock { $0.renamedIn.sorted() } }
 
   /// The call and the file that failed first.
   var firstFault: String { state.withLock { $0.firstFault } }
@@ -208,6 +213,7 @@ extension OwnFiles.State {
     case .synchronize:
       guard let file = names[path] else {
         // A folder.
+        renamedIn.remove(path)
         for change in changes where change.folder == path {
           for (name, file) in change.names { storedNames[name] = file }
         }
@@ -217,6 +223,7 @@ extension OwnFiles.State {
       for write in files[file].writes { files[file].stored.write(write.bytes, at: write.offset) }
       files[file].writes = []
     case .rename(let new):
+      renamedIn.insert(Self.folder(of: new))
       guard let file = names[path] else { return }
       change([(path, nil), (new, file)])
     case .remove:
@@ -231,9 +238,12 @@ extension OwnFiles.State {
 
   private mutating func change(_ pairs: [(path: String, file: Int?)]) {
     for (path, file) in pairs { names[path] = file }
-    let last = pairs.last?.path ?? ""
-    let slash = last.lastIndex(of: "/") ?? last.startIndex
-    changes.append(OwnFiles.NameChange(folder: String(last[..<slash]), names: pairs))
+    let folder = Self.folder(of: pairs.last?.path ?? "")
+    changes.append(OwnFiles.NameChange(folder: folder, names: pairs))
+  }
+
+  private static func folder(of path: String) -> String {
+    String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
   }
 }
 

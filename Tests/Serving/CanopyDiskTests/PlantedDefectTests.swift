@@ -142,6 +142,25 @@ import Testing
     }
     #expect(!outcome.findings.all.isEmpty)
   }
+
+  @Test(
+    arguments: [
+      ("rules.json", "rules.json"), ("admin-token", "admin-token"),
+      ("identity-keys", "identity-keys"), ("namespaces/shop/canopy.tail", "namespace shop"),
+    ])
+  func `damage beside the database is found by canopy verify`(
+    name: String, expected: String
+  ) async throws {
+    let outcome = try await run {
+      $0.damage = { folder in
+        let file = folder.url.appending(path: name)
+        try FileManager.default.createDirectory(
+          at: file.deletingLastPathComponent(), withIntermediateDirectories: true)
+        try Data("damaged".utf8).write(to: file)
+      }
+    }
+    #expect(outcome.findings.torn.contains { $0.contains(expected) }, "\(outcome.findings.all)")
+  }
 }
 
 extension DiskServer {
@@ -153,7 +172,7 @@ extension DiskServer {
 }
 
 /// A journal with a defect in front of a store.
-private struct DefectiveJournal: Journal {
+private struct DefectiveJournal: ForwardingJournal {
   enum Defect { case deniesStored, staysBroken }
 
   let base: SQLiteStore
@@ -175,10 +194,6 @@ private struct DefectiveJournal: Journal {
     }
   }
 
-  func load(keeping indexes: IndexPlan) async throws -> JournalState {
-    try await base.load(keeping: indexes)
-  }
-
   func append(_ commits: [Commit], after last: Int64) async throws {
     let number = appends.next()
     if defect == .staysBroken, number > 12 { throw PlannedFailure() }
@@ -188,17 +203,5 @@ private struct DefectiveJournal: Journal {
 
   func resolveAppend(after last: Int64) async throws -> [Commit] {
     defect == .deniesStored ? [] : try base.resolveAppend(after: last)
-  }
-
-  func history(
-    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
-  ) async throws -> HistoryPage {
-    try await base.history(after: first, through: last, where: isAsked)
-  }
-
-  func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
-  ) async throws {
-    try await base.checkpoint(root, through: sequence, resting: rest)
   }
 }

@@ -231,6 +231,18 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `a server whose disk is almost full refuses a backup, and says why`() async throws {
+    let server = try await ServerProcess(data: data, ["--free-bytes-min", "\(Int64.max / 4)"])
+    try await expectRefusal("backup", "--data", data, file, mentions: "bytes must stay free")
+    #expect(server.log.contains("the backup failed"))
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    let metrics = try await client.request("METRICS")
+    #expect(metrics.contains("canopy_backup_space_failures_total"))
+    #expect(try await server.terminate() == 0)
+    #expect(try folder.files() == ["data"])
+  }
+
   @Test func `the schedule makes the first backup at once`() async throws {
     let server = try await ServerProcess(data: data, ["--backup-every", "1000000"])
     let client = try await server.connect()

@@ -59,7 +59,7 @@
 
     var all: [NodeServer] { state.withLock { $0.nodes.compactMap { $0 } } }
     var isOver: Bool { state.withLock { $0.isOver } }
-    var isSettled: Bool { state.withLock { $0.last != nil } }
+    var isQuiet: Bool { state.withLock { $0.last != nil } }
     var lastSequence: Int64 { state.withLock { $0.last ?? 0 } }
 
     var summary: String {
@@ -139,7 +139,7 @@
     private func note(_ kind: String) { state.withLock { $0.kinds[kind, default: 0] += 1 } }
 
     /// Makes the last commit, and lets the listeners end when they have it.
-    func settle() async throws {
+    func waitUntilQuiet() async throws {
       var last: Int64?
       while last == nil {
         try Task.checkCancellation()

@@ -46,7 +46,7 @@
           switch outcome {
           case .written(let record):
             records.merge(record) { $1 }
-            if cluster.noteEnd(ofWriters: Self.writers) { try await cluster.settle() }
+            if cluster.noteEnd(ofWriters: Self.writers) { try await cluster.waitUntilQuiet() }
           case .heard(let heard): seen.append(heard)
           case .nothing: break
           }

@@ -72,7 +72,7 @@ struct CheckedDeliveryTests {
   }
 
   @Test(arguments: [0, 1], [true, false])
-  func `a hub asks rules with many steps beside its loop`(
+  func `a hub asks rules with many steps on another thread`(
     excess: Int, isAllowed: Bool
   ) async throws {
     for carriesOut in [true, false] {

@@ -13,7 +13,7 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct HubLongChangeTests {
   /// Listens to a place of which a commit replaces so many children, and then a commit writes one.
   ///
-  /// - Returns: the numbers of the events that were received before and after the work beside the loop, and of such works.
+  /// - Returns: the numbers of the events that were received before and after the work on another thread, and of such works.
   private func events(
     replacing count: Int, _ form: EventForm = .child, limits: Limits = Limits()
   ) async throws -> [Int] {
@@ -63,7 +63,7 @@ import Testing
     }
   }
 
-  @Test func `the events of many replaced children are computed beside the loop, in order`()
+  @Test func `the events of many replaced children are computed on another thread, in order`()
     async throws
   {
     let few = 256
@@ -75,7 +75,7 @@ import Testing
 
   @Test
   func
-    `the state of a large value is found beside the loop for each event, that of a small one is not`()
+    `the state of a large value is found on another thread for each event, that of a small one is not`()
     async throws
   {
     var limits = Limits()
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test(arguments: EventForm.allCases, [0, 1_000_000])
-    func `a large event is measured beside the loop, also if no memory is left to share it`(
+    func `a large event is measured on another thread, also if no memory is left to share it`(
       _ form: EventForm, _ bytesMax: Int
     ) throws {
       let small = try deliver(form, children: 100, keeping: DerivedBytes(bytesMax: bytesMax))

@@ -34,7 +34,7 @@ struct LineInputTests {
     #expect(input.byteCount == 0)
   }
 
-  @Test func `a buffer is kept behind a line that is decoded beside the loop`() throws {
+  @Test func `a buffer is kept behind a line that is decoded on another thread`() throws {
     let input = LineInput(lineBytesMax: 10)
     input.bytesBeside = 10
     var buffer = ByteBuffer(string: "a\n")

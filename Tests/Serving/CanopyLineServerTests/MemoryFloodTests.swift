@@ -145,7 +145,7 @@ import Testing
       server.parts.journal.gate.hold()
       for client in clients {
         let before = memory.used
-        // Short enough to be decoded at once, and not beside the loop: a line that is still being decoded when the
+        // Short enough to be decoded at once, and not on another thread: a line that is still being decoded when the
         // connection ends is dropped.
         try await client.send("SET /e \"\(Self.large.prefix(4_000))\"\n")
         try await server.eventually { memory.used > before + 4_500 }

@@ -115,7 +115,7 @@ import Testing
   func `the bytes of a write count, also if they exceed the bucket`(_ depth: Depth) async throws {
     try await with(depth, writes: 100, bytes: 10_000) { server in
       let ada = try await server.connect(as: "ada")
-      // A value of this size is measured beside the event loop.
+      // A value of this size is measured on another thread.
       for (count, wait) in [(30_000, 1_001), (200_000, 18_001)] {
         let text = String(repeating: "x", count: count)
         try await ada.value("SET /n \"\(text)\"")

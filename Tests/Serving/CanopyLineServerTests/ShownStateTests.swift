@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// The state with which a subscription begins. A large one is made beside the event loop, in the turn of the subscription.
+/// The state with which a subscription begins. A large one is made on another thread, in the turn of the subscription.
 @Suite(.timeLimit(.minutes(20))) struct ShownStateTests {
   /// Ten thousand children of a kilobyte.
   private static let node: Node = {
@@ -26,7 +26,7 @@ import Testing
     ]
   }
 
-  /// Returns the answer to a request for a subscription whose state was found beside the loop.
+  /// Returns the answer to a request for a subscription whose state was found on another thread.
   private static func subscribed(
     _ listening: Listening, isReplacement: Bool
   ) throws -> Subscribed {

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// Texts that are decoded beside the event loop.
+/// Texts that are decoded on another thread.
 @Suite(.timeLimit(.minutes(20))) struct TextTurnsTests {
   /// Holds the only turn of a queue while `body` runs.
   private static func holding(

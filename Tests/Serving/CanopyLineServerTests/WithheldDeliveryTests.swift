@@ -214,7 +214,7 @@ struct WithheldDeliveryTests {
 
     /// Whether the list is made on the event loop or beside it, and whether beside works at all.
     @Test(arguments: [(0, true), (1, true), (1, false)])
-    func `a list without an index is sorted beside the event loop`(
+    func `a list without an index is sorted on another thread`(
       _ excess: Int, _ isBegun: Bool
     ) throws {
       let reader = Reader()

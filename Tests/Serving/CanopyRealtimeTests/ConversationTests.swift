@@ -50,7 +50,7 @@ import Testing
       // The location is empty, and so is the client's copy.
       try await client.request(1, "q", #"{"p":"/none","h":""}"#)
       let root = server.parts.engine.root
-      // The large one is hashed beside the event loop.
+      // The large one is hashed on another thread.
       for (number, path) in [(2, "s"), (3, "a")] {
         let hash = root.at(try Path(path)).hash
         try await client.request(number, "q", #"{"p":"/\#(path)","h":"\#(hash)"}"#)

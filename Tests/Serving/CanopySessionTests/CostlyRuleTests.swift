@@ -26,7 +26,7 @@ import Testing
     }
   }
 
-  @Test func `a read whose rules take many steps is carried out beside the event loop`()
+  @Test func `a read whose rules take many steps is carried out on another thread`()
     async throws
   {
     try await withRules { parts in

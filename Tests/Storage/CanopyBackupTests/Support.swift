@@ -38,14 +38,14 @@ struct Server {
   }
 
   func maker(
-    isServed: Bool, pace: BackupPace = .unlimited,
+    isServed: Bool, pace: BackupPace = .unlimited, space: BackupSpace = .unbounded,
     fileProblem: @escaping @Sendable (String, [UInt8]) -> String? = { _, _ in nil }
   ) throws -> BackupMaker {
     let shop = try NamespaceName("shop")
     return BackupMaker(
       folder: folder.path, isServed: isServed,
       namespaces: { [shopFolder] in [(shop, shopFolder)] }, program: "canopy test",
-      now: { [clock] in clock.now }, pace: pace, fileProblem: fileProblem)
+      now: { [clock] in clock.now }, pace: pace, space: space, fileProblem: fileProblem)
   }
 
   /// Makes a backup, and returns its path.

@@ -34,7 +34,7 @@ struct ResolveAppendTests {
     try result.get()
   }
 
-  /// With a full disk, the transaction that settles the outcome fails too.
+  /// With a full disk, the transaction that decides the outcome fails too.
   @Test(arguments: [ResultCode.SQLITE_FULL, .SQLITE_IOERR])
   func `a full disk proves that an append was not made only if the append found it full`(
     code: ResultCode

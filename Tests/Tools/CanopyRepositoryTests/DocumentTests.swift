@@ -69,6 +69,17 @@ struct DocumentTests {
   }
 
   @Test(.timeLimit(.minutes(20)))
+  func `each command has a row in the table of commands`() async throws {
+    let help = try await Program.run(Program.canopy, ["help"])
+    let list = try #require(help.output.firstRange(of: "SUBCOMMANDS:"))
+    let commands = Set(
+      help.output[list.upperBound...].matches(of: /(?m)^ {2}([a-z]+)\b/).map { "canopy \($0.1)" })
+    #expect(commands.count > 10)
+    let rows = try Document.article("Operating").text.matches(of: /(?m)^\| `(canopy [a-z]+)` \|/)
+    #expect(Set(rows.map { String($0.1) }) == commands)
+  }
+
+  @Test(.timeLimit(.minutes(20)))
   func `the rules in an article load, and its cases pass`() async throws {
     let shown = try Document.article("SecurityRules").blocks.filter { $0.language == "jsonc" }
     try #require(shown.count == 2)

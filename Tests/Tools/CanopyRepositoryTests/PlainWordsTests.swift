@@ -75,7 +75,12 @@ extension TidyTests {
   static let bannedParts = [
     Phrase(
       pattern: "(?i)judg(e|ing)",
-      instead: "write \"check\" (a reply), \"evaluate\" (rules) or \"authorize\" (a request)")
+      instead: "write \"check\" (a reply), \"evaluate\" (rules) or \"authorize\" (a request)"),
+    Phrase(
+      pattern: "(?i)synchronis(e|i)",
+      instead: "write \"synchronize\", as the calls of the system do"),
+    Phrase(
+      pattern: "(?i)beside the (event )?loop", instead: "write \"on another thread\""),
   ]
 
   /// The words that are right in a file, with the reason.

@@ -38,9 +38,11 @@ struct ScriptTests {
 
   @Test func `each setting of the package is an option of serve`() async throws {
     let help = try await Program.run(Program.canopy, ["help", "serve"])
-    let settings = try Repository.text(Self.packaging + "default")
-      .matches(of: /(?m)^#(CANOPY_[A-Z_]+)=/).map { String($0.1) }
-    #expect(settings.count >= 5)
+    let text = try Repository.text(Self.packaging + "default")
+    let settings = text.matches(of: /(?m)^#?(CANOPY_[A-Z_]+)=/).map { String($0.1) }
+    #expect(settings.count >= 6)
+    // All clients of the service are on its machine, also those behind a proxy.
+    #expect(text.contains("\nCANOPY_WRITES_ON_THIS_MACHINE=limited\n"))
     for setting in settings {
       let option = "--" + setting.dropFirst("CANOPY_".count).lowercased().replacing("_", with: "-")
       #expect(help.output.contains("\(option) <"), "\(setting)")

@@ -73,7 +73,18 @@ extension Ban {
       allowed: [
         "Sources/Tools/CanopyTesting/StepClock.swift": "a clock that a test advances",
         "Sources/Tools/CanopyTesting/EagerClock.swift": "a clock whose sleeps end at once",
-        "Tests/Serving/CanopyDiskTests/HastyClock.swift": "a clock whose sleeps end at once",
+      ]),
+    Ban(
+      pattern: #"\b(rename|renameat2?)\(|\.(moveItem|replaceItem\w*)\("#,
+      instead:
+        "`FileCalls.renameFile`, which tests can make fail, and `AtomicFile.synchronizeFolder` after it; for a new data "
+        + "folder, `NewFolder.replace`",
+      places: [
+        "Sources/Storage", "Sources/Serving/canopy", "Sources/Core/CanopySystem",
+        "Sources/Blog/CanopyAccounts", "Sources/Blog/CanopyIdentity",
+      ],
+      allowed: [
+        "Sources/Core/CanopySystem/FileCalls.swift": "the call itself"
       ]),
     Ban(
       pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",

@@ -207,7 +207,7 @@ public final class Database: Sendable {
     }
   }
 
-  /// The bytes of data to keep beyond the data in use or kept synchronised: 1 MiB to 100 MiB, at first
+  /// The bytes of data to keep beyond the data in use or kept synchronized: 1 MiB to 100 MiB, at first
   /// 10 MiB. Set it before persistence is enabled. Any other change is logged and has no effect.
   public var persistenceCacheSizeBytes: UInt {
     get { settings.withLock { $0.persistenceCacheSizeBytes } }

@@ -1,7 +1,7 @@
 internal import CanopyTree
 internal import Logging
 
-/// Observing and reading. An observer, the synchronisation of its data, and everything that its
+/// Observing and reading. An observer, the synchronization of its data, and everything that its
 /// functions capture live until it is removed.
 extension DatabaseQuery {
   /// Adds an observer for events of a type.
@@ -165,7 +165,7 @@ extension DatabaseQuery {
     }
   }
 
-  /// Sets whether the query's data is kept synchronised, and stored if persistence is enabled,
+  /// Sets whether the query's data is kept synchronized, and stored if persistence is enabled,
   /// without an observer. An invalid query is logged.
   public func keepSynced(_ keepSynced: Bool) {
     let spec = Result { () throws(DatabaseError) in try self.spec() }
@@ -174,7 +174,7 @@ extension DatabaseQuery {
       case .success(let spec): state.keepSynced(self, spec, keepSynced)
       case .failure(let error):
         state.options.logger.warning(
-          "nothing is kept synchronised", metadata: ["error": "\(error)"])
+          "nothing is kept synchronized", metadata: ["error": "\(error)"])
       }
     }
   }

@@ -19,7 +19,7 @@ struct Observation: Sendable {
 final class Registration: Sendable {
   let query: DatabaseQuery
   let spec: QuerySpec
-  /// The type of the observed events; nil to only keep data synchronised.
+  /// The type of the observed events; nil to only keep data synchronized.
   let type: DataEventType?
   let isOnce: Bool
   let delivery: Delivery

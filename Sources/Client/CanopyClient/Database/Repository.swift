@@ -109,7 +109,7 @@ final class RepositoryState {
   var registrations: [ListenerID: Registration] = [:]
   var infos: [ListenerID: (path: Path, registration: Registration)] = [:]
   var lastListener = 0
-  /// The queries that are kept synchronised without an observer.
+  /// The queries that are kept synchronized without an observer.
   var keptSynced: [QuerySpec: ListenerID] = [:]
 
   var writeCompletions: [WriteID: Answer<DatabaseError?>] = [:]

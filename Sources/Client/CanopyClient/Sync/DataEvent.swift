@@ -11,7 +11,7 @@ package struct DataEvent: Sendable, Equatable {
     case value
   }
 
-  /// The kinds that a listener receives. With none, it only keeps the data synchronised.
+  /// The kinds that a listener receives. With none, it only keeps the data synchronized.
   package struct Kinds: OptionSet, Sendable {
     package let rawValue: UInt8
 

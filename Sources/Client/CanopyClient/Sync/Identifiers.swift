@@ -35,7 +35,7 @@ package struct ListenTag: Hashable, Sendable {
   package let number: Int
 }
 
-/// A location with a query: the unit of listening, synchronising and caching.
+/// A location with a query: the unit of listening, synchronizing and caching.
 package struct QuerySpec: Hashable, Sendable {
   /// The location.
   package var path: Path

@@ -5,7 +5,7 @@ extension SyncTree {
   ///
   /// - Parameters:
   ///   - id: a new id; an existing listener with it is replaced.
-  ///   - kinds: the kinds of events; empty to only keep data synchronised.
+  ///   - kinds: the kinds of events; empty to only keep data synchronized.
   package mutating func listen(
     _ id: ListenerID, to spec: QuerySpec, for kinds: DataEvent.Kinds
   ) -> Effects {
@@ -83,7 +83,7 @@ extension SyncTree {
     return writes.value(of: path, over: .absent)
   }
 
-  /// Whether a view keeps its data synchronised.
+  /// Whether a view keeps its data synchronized.
   func isKept(_ view: View) -> Bool { view.listeners.contains { $0.kinds.isEmpty } }
 
   mutating func remove(_ id: ViewID) {

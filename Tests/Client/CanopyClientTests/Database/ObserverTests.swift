@@ -179,7 +179,7 @@ import Testing
       let log = LineLog()
       let logging = try backend.anonymousClient { $0.logger = log.logger }
       logging.reference(withPath: "a.b").keepSynced(true)
-      let warnings = log.lines.filter { $0.hasPrefix("warning nothing is kept synchronised") }
+      let warnings = log.lines.filter { $0.hasPrefix("warning nothing is kept synchronized") }
       #expect(warnings.count == 1)
     }
   }

@@ -78,7 +78,7 @@ import Testing
       #expect(await users.wait(for: 3) == ["none", Self.email, "none"])
       auth.removeStateDidChangeListener(handle)
       try await auth.signIn(with: Self.credential)
-      await auth.database.reference().settle()
+      await auth.database.reference().waitUntilQuiet()
       #expect(users.values.count == 3)
     }
   }

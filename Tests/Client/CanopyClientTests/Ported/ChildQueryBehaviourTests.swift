@@ -50,7 +50,7 @@ import Testing
       let first = #"={"a":{"foo":1,"order":2},"d":{"foo":"hello","order":3}}"#
       #expect(await log.joined(1) == first)
       try await writer.child("e").setValue(["order": 1.5, "foo": true])
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(log.values.count == 1)
       try await writer.child("f").setValue(["order": 4, "foo": ["bar": "baz"]])
       let second = #"={"d":{"foo":"hello","order":3},"f":{"foo":{"bar":"baz"},"order":4}}"#
@@ -129,7 +129,7 @@ import Testing
       func count(_ value: Int) async -> Int {
         let before = log.values.count
         place.startSet(value)
-        await place.settle()
+        await place.waitUntilQuiet()
         return log.values.count - before
       }
       #expect(await count(1) == 4)
@@ -167,7 +167,7 @@ import Testing
         let key = String("abcdef".dropFirst(number).prefix(1))
         writer.child(key).startSet(5 - number, priority: priority)
       }
-      await writer.settle()
+      await writer.waitUntilQuiet()
       for place in [writer, reader] {
         let byKey = place.queryOrderedByKey()
         let seen2 = try await byKey.queryStarting(atValue: "c").keys()

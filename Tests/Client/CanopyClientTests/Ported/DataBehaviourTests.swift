@@ -20,7 +20,7 @@ import Testing
         "list": [0, ["c_1": 4], "hey", true, false, "dude"] as [Any],
       ])
       writer.child("a/d/e").startSet(2)
-      await writer.settle()
+      await writer.waitUntilQuiet()
       for place in [writer, reader] {
         let snapshot = try await place.first()
         func child(_ path: String) -> DataSnapshot { snapshot.childSnapshot(forPath: path) }
@@ -106,7 +106,7 @@ import Testing
       try await reader.setValue(["a": 5, "b": 2])
       writer.record(.value, to: log)
       writer.child("a").startSet(10)
-      await writer.settle()
+      await writer.waitUntilQuiet()
       #expect(log.values.last == #"={"a":10,"b":2}"#)
       let seen5 = try await reader.first().ref.first().value as? [String: Int]
       #expect(seen5 == ["a": 10, "b": 2])
@@ -117,7 +117,7 @@ import Testing
       let own = EventLog()
       writer.child("own").startSet("moo")
       writer.child("own").record(.value, to: own)
-      await writer.settle()
+      await writer.waitUntilQuiet()
       #expect(own.values == [#"="moo""#])
     }
   }
@@ -133,7 +133,7 @@ import Testing
         writer.startSet(value)
         let seen7 = try await writer.first().hasChildren()
         #expect(seen7 == !(value is Int))
-        await writer.settle()
+        await writer.waitUntilQuiet()
         let snapshot = try await reader.first()
         #expect(snapshot.hasChildren() == !(value is Int))
         #expect(snapshot.childSnapshot(forPath: "b").value as? Int == (value is Int ? nil : 6))
@@ -141,7 +141,7 @@ import Testing
       writer.startSet(5)
       writer.startSet(nil)
       writer.child("abc").startSet(5)
-      await writer.settle()
+      await writer.waitUntilQuiet()
       let seen8 = try await reader.first().value as? [String: Int]
       #expect(seen8 == ["abc": 5])
       writer.child("b").startSet("b")
@@ -300,7 +300,7 @@ import Testing
       await backend.parts.journal.gate.reached()
       deleter.startSet(nil)
       backend.parts.journal.gate.open()
-      await deleter.settle()
+      await deleter.waitUntilQuiet()
       #expect(log.values == ["=null", "=null", "=null"])
     }
   }
@@ -314,7 +314,7 @@ import Testing
       await log.wait(for: 1)
       reader.database.goOffline()
       reader.database.goOnline()
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(log.values == [#"={"a":1,"c":{".value":3,".priority":3}}"#])
     }
   }

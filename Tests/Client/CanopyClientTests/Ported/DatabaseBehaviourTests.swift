@@ -185,7 +185,7 @@ import Testing
       #expect(values("bar/qux") == ["qux-value", "new-qux-value", "qux-value"])
       #expect(all.suffix(3) == ["end foo-1", "end bar", "end foo-2"])
       database.goOnline()
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values.count == 13)
     }
   }

@@ -134,7 +134,7 @@ import Testing
       try await foo.child("baz").onDisconnectRemoveValue()
       writer.database.goOffline()
       #expect(await seen.wait(for: 2) == ["foo null", #"foo {"bam":"c","bar":"a"}"#])
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(seen.values.count == 2)
     }
   }
@@ -154,7 +154,7 @@ import Testing
       await seen.wait(for: 1)
       writer.database.goOffline()
       #expect(await seen.wait(for: 2)[1] == #"{"a":2,"b":{"c":true,"e":{"f":"hooray"}}}"#)
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(seen.values.count == 2)
     }
   }

@@ -60,7 +60,7 @@ import Testing
       var expected = 0
       for (number, handle) in handles.enumerated() {
         place.startSet(number)
-        await place.settle()
+        await place.waitUntilQuiet()
         // The first observers may also have seen that there was nothing.
         let seen = log.values.filter { !$0.hasSuffix("=null") }
         expected += 3 - number
@@ -69,7 +69,7 @@ import Testing
         place.removeObserver(withHandle: handle)
       }
       place.startSet(99)
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values.filter { !$0.hasSuffix("=null") }.count == 6)
     }
   }
@@ -89,8 +89,8 @@ import Testing
       }
       try await writer.setValue(["a": 10, "b": 30])
       for log in logs { #expect(await log.wait(for: 3).last == "b=30") }
-      await writer.settle()
-      await reader.settle()
+      await writer.waitUntilQuiet()
+      await reader.waitUntilQuiet()
       #expect(logs.allSatisfy { $0.values.count == 3 })
     }
   }
@@ -153,7 +153,7 @@ import Testing
       place.child("foo").startSet(168)
       place.database.goOnline()
       await log.wait(for: 2)
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values == ["value 42", "child bar 84"])
     }
   }
@@ -171,7 +171,7 @@ import Testing
       set(["a": 0, "b": 1, "c": 2, "d": 3, "e": 4, "f": 5])
       await log.wait(for: 6)
       set(["a": 5, "aa": 0, "b": 1, "bb": 2, "d": 3, "e": 6])
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values.dropFirst(6).joined(separator: ", ") == "-c, -f, +aa, +bb, >a, >e")
     }
   }
@@ -184,7 +184,7 @@ import Testing
       place.record(.value, to: log)
       for number in [1, 1.0, 1, 1.1] as [Any] { place.startSet(number) }
       place.database.goOnline()
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values == ["=1", "=1.1"])
     }
   }
@@ -216,7 +216,7 @@ import Testing
       place.child("down/a/aa").startSet(1)
       #expect(await down.joined(6) == #"aa=2, a+aa, a={"aa":2}, aa=1, a~aa, a={"aa":1}"#)
       place.database.goOnline()
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(up.values.count == 8 && down.values.count == 6)
     }
   }

@@ -55,7 +55,7 @@ extension DataEventType {
 
 extension DatabaseReference {
   /// Waits until the server has confirmed all earlier writes, and the earlier events have been delivered.
-  func settle() async {
+  func waitUntilQuiet() async {
     await withCheckedContinuation { done in
       root.child("settled").setValue(nil) { _, _ in done.resume() }
     }

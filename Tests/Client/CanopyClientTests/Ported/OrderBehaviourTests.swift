@@ -19,7 +19,7 @@ import Testing
     try await withPair(over: kind) { _, writer, reader in
       let children = (0..<20).map { _ in writer.childByAutoId() }
       for (number, child) in children.enumerated() { child.startSet(["n": number]) }
-      await writer.settle()
+      await writer.waitUntilQuiet()
       for place in [writer, reader] {
         let snapshot = try await place.first()
         #expect(
@@ -123,7 +123,7 @@ import Testing
       for (key, priority) in priorities {
         writer.child(key).setValue(1, andPriority: priority) { _, _ in }
       }
-      await writer.settle()
+      await writer.waitUntilQuiet()
       let expected =
         "noPriorityA, noPriorityB, noPriorityC, num10, num20, num30, num40, num41, num42, num50, "
         + "num60, num70, num80, alpha10, alpha20, alpha30, alpha40, alpha41, alpha42"
@@ -140,7 +140,7 @@ import Testing
       for key in ["foo", "bar", "03", "0", "100", "20", "5", "3", "003", "9"] {
         writer.child(key).startSet(1)
       }
-      await writer.settle()
+      await writer.waitUntilQuiet()
       for place in [writer, reader] {
         let seen4 = try await place.keys()
         #expect(seen4 == ["0", "3", "03", "003", "5", "9", "20", "100", "bar", "foo"])
@@ -204,7 +204,7 @@ import Testing
       place.child("test/foo2").startSet(42, priority: "10")
       place.child("test/foo").startSet(nil)
       place.child("test/foo").startSet(nil)
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values.isEmpty)
     }
   }

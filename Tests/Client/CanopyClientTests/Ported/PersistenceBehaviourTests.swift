@@ -114,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `data that were fetched only are synchronised as a whole when they are observed`()
+  @Test func `data that were fetched only are synchronized as a whole when they are observed`()
     throws
   {
     var state = SyncTree(restoring: SavedState())
@@ -285,7 +285,7 @@ import Testing
 
       let second = try await backend.client { $0.persistenceFolder = copy }
       second.isPersistenceEnabled = true
-      await second.reference(withPath: "t").settle()
+      await second.reference(withPath: "t").waitUntilQuiet()
       let expected = #"{"a":"a-val","b":"b-val","c":{".value":"hello",".priority":"c-pri"}}"#
       #expect(try backend.node("t/mine") == json(expected))
       let seen = Received<String>()
@@ -295,7 +295,7 @@ import Testing
       try await other.child("mine").setValue(12)
       second.goOffline()
       second.goOnline()
-      await second.reference(withPath: "t").settle()
+      await second.reference(withPath: "t").waitUntilQuiet()
       #expect(try backend.node("t/mine") == 12)
     }
   }

@@ -113,7 +113,7 @@ import Testing
       writer.startUpdate(["a": 4])
       let seen1 = try await writer.first().priority as? String
       #expect(seen1 == "testpri")
-      await writer.settle()
+      await writer.waitUntilQuiet()
       let seen2 = try await reader.first().priority as? String
       #expect(seen2 == "testpri")
       try await writer.updateChildValues([

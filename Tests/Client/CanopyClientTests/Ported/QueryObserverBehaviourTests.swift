@@ -88,7 +88,7 @@ import Testing
       let handle = query.record(.value, to: log)[0]
       if way == 3 { place.record(.value, to: log) }
       place.startSet(["a": 5, "b": 6])
-      await place.settle()
+      await place.waitUntilQuiet()
       let count = log.values.count
       #expect(count >= (way == 3 ? 2 : 1))
       switch way {
@@ -97,7 +97,7 @@ import Testing
       default: query.removeObserver(withHandle: handle)
       }
       place.startSet(["a": 6, "b": 7])
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(log.values.count == count)
     }
   }

@@ -19,7 +19,7 @@ import Testing
             .observe(.value, with: { log.add($0.childSnapshots.map(\.key)) })
         }
         place.startSet(value)
-        await place.settle()
+        await place.waitUntilQuiet()
         for (log, (query, keys)) in zip(logs, cases) {
           #expect(log.values.last == keys, "over \(kind)")
           let read = try await query(reader.queryOrderedByPriority()).keys()

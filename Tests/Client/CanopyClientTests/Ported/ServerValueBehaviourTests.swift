@@ -33,7 +33,7 @@ import Testing
       #expect(seen[1].value as? Int == now && seen[1].priority as? Int == now)
       #expect(seen[0].value as? Int != now && seen[0].value is NSNumber)
       #expect(seen[0].priority as? Int == seen[0].value as? Int)
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(remote.values.count == 1 && local.values.count == 2)
     }
   }
@@ -128,7 +128,7 @@ import Testing
       other.startSet(0, priority: Placeholder.increment(1.5))
       #expect(await priorities.joined(3) == "null, 1, 2.5")
       if !isOnline { place.database.goOnline() }
-      await place.settle()
+      await place.waitUntilQuiet()
       let found1 = try backend.node("t")
       #expect(found1 == json(#"{"p":{".value":0,".priority":2.5},"v":1}"#))
       #expect(seen.values.count == 8 && priorities.values.count == 3)
@@ -151,7 +151,7 @@ import Testing
         #expect(await local.wait(for: 1) == ["\(expected)"])
         place.removeAllObservers()
         place.database.goOnline()
-        await place.settle()
+        await place.waitUntilQuiet()
         let found2 = try backend.node("t")
         #expect(found2 == json("\(expected)"))
       }

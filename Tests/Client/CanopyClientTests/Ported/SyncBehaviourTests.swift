@@ -4,14 +4,14 @@ import Testing
 
 @testable import CanopyClient
 
-/// Data that are kept synchronised, and the state of the connection, as the original client has them.
+/// Data that are kept synchronized, and the state of the connection, as the original client has them.
 @Suite(.timeLimit(.minutes(20))) struct SyncBehaviourTests {
   /// Expects that the value which another client has just written is known without a connection, or is not.
   private func expect(
     _ query: DatabaseQuery, _ number: Int, by writer: DatabaseReference, isKept: Bool
   ) async throws {
     try await writer.setValue(["child": number])
-    await query.ref.settle()
+    await query.ref.waitUntilQuiet()
     query.database.goOffline()
     defer { query.database.goOnline() }
     let value = (try? await query.getData())?.value as? [String: Int]
@@ -22,7 +22,7 @@ import Testing
     .ported(
       "FKeepSyncedTest.testKeepSynced", "FKeepSyncedTest.testManyKeepSyncedCallsDontAccumulate"),
     arguments: WireKind.allCases)
-  func `one call keeps data synchronised, and one call ends it`(_ kind: WireKind) async throws {
+  func `one call keeps data synchronized, and one call ends it`(_ kind: WireKind) async throws {
     try await withPair(over: kind) { _, writer, place in
       place.keepSynced(true)
       try await expect(place, 1, by: writer, isKept: true)
@@ -43,7 +43,7 @@ import Testing
       "FKeepSyncedTest.testRemoveSingleObserverDoesNotAffectKeepSynced",
       "FKeepSyncedTest.testKeepSyncedNoDoesNotAffectExistingObserver"), arguments: WireKind.allCases
   )
-  func `observers and the synchronisation do not end each other`(_ kind: WireKind) async throws {
+  func `observers and the synchronization do not end each other`(_ kind: WireKind) async throws {
     try await withPair(over: kind) { _, writer, place in
       let log = EventLog()
       place.keepSynced(true)

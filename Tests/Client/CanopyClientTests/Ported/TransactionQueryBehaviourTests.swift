@@ -42,7 +42,7 @@ import Testing
       writer.database.goOnline()
       #expect(await ends.wait(for: 1) == ["ok result"])
       #expect(calls.values.count >= 2 && calls.values.last == "3")
-      await writer.settle()
+      await writer.waitUntilQuiet()
       #expect(events.values.first == "0" && events.values.suffix(2) == ["3", "result"])
       #expect(!events.values.dropLast().contains("result"))
     }
@@ -73,7 +73,7 @@ import Testing
       #expect(seen[1].value as? Int == now && seen[1].priority as? Int == now)
       #expect(seen[0].value as? Int != now && seen[0].value is NSNumber)
       #expect(seen[0].priority as? Int != now && seen[0].priority is NSNumber)
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(remote.values.count == 1 && local.values.count == 2)
     }
   }
@@ -119,7 +119,7 @@ import Testing
         return .success(withValue: data)
       }
       await ends.wait(for: 1)
-      await writer.settle()
+      await writer.waitUntilQuiet()
       #expect(events.values == [#"foo {"value":1}"#, #"foo {"value":2}"#])
     }
   }
@@ -215,7 +215,7 @@ import Testing
         })
       database.goOnline()
       #expect(await ends.wait(for: 1) == ["ok"])
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(events.values.last == "42" && !events.values.contains("cancelled"))
       #expect(try backend.node("t") == 42)
     }

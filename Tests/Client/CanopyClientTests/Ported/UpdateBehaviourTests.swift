@@ -29,7 +29,7 @@ import Testing
       }
       let found1 = try backend.node("t")
       #expect(found1 == json(#"{"a":4,"b":2,"c":3,"d":1}"#))
-      await reader.settle()
+      await reader.waitUntilQuiet()
       #expect(logs.allSatisfy { $0.values.count == 10 })
     }
   }

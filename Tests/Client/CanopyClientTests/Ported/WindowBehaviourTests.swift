@@ -15,7 +15,7 @@ import Testing
     if isFirst { try await place.setValue(value) }
     observe()
     if !isFirst { place.startSet(value) }
-    await place.settle()
+    await place.waitUntilQuiet()
   }
 
   private static var three: [String: Any] { ["a": 1, "b": 2, "c": 3] }
@@ -114,7 +114,7 @@ import Testing
         from(three).record(.childAdded, .childRemoved, to: partial)
       }
       three.child("b").startSet(4)
-      await three.settle()
+      await three.waitUntilQuiet()
       #expect(partial.values == ["+c", "+b"])
     }
   }
@@ -153,7 +153,7 @@ import Testing
         await logs[index].wait(for: isFirst || index > 1 ? 1 : 2)
         places[index].child(removed[index]).startSet(nil)
         await logs[index].wait(for: expected[index].count)
-        await places[index].settle()
+        await places[index].waitUntilQuiet()
         #expect(logs[index].values == expected[index])
       }
     }
@@ -179,7 +179,7 @@ import Testing
       two.child("c").startSetPriority(50)
       two.child("c").startSetPriority(35)
       two.child("b").startSetPriority(33)
-      await two.settle()
+      await two.waitUntilQuiet()
       #expect(moved.values == [">c after d", ">c after none"])
     }
   }
@@ -223,10 +223,10 @@ import Testing
       place.queryLimited(toLast: 1).record(.value, to: window)
       place.child("a").record(.value, to: child)
       place.startSet(["a": 1])
-      await place.settle()
+      await place.waitUntilQuiet()
       for (key, value) in [("b", 2), ("c", 3), ("c", nil), ("b", nil)] as [(String, Int?)] {
         place.child(key).startSet(value)
-        await place.settle()
+        await place.waitUntilQuiet()
       }
       #expect(
         window.values.filter { $0 != "=null" }
@@ -240,7 +240,7 @@ import Testing
       }
       other.startSet(Self.three)
       other.child("d").startSet(4)
-      await other.settle()
+      await other.waitUntilQuiet()
       #expect(c.values.last == #"={"c":3}"#)
       #expect(d.values.suffix(2) == [#"={"c":3}"#, #"={"d":4}"#])
     }
@@ -256,7 +256,7 @@ import Testing
       place.queryLimited(toLast: 2).record(.value, to: log)
       place.startSet(["a": 1, "b": 2, "c": 3].mapValues { [".value": $0, ".priority": $0] })
       place.child("b").startSet(nil)
-      await place.settle()
+      await place.waitUntilQuiet()
       #expect(
         log.values.filter { $0 != "=null" } == [
           #"={"b":{".value":2,".priority":2},"c":{".value":3,".priority":3}}"#,

@@ -100,7 +100,7 @@ struct ServerListenTests {
     #expect(fixture.requests(effects) == ["start /a narrow", "start /a/b"])
   }
 
-  @Test func `keeping a location synchronised starts a listen without events`() throws {
+  @Test func `keeping a location synchronized starts a listen without events`() throws {
     #expect(fixture.requests(try fixture.listen("kept", to: "a", for: [])) == ["start /a"])
     #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "1")).isEmpty)
     #expect(fixture.texts(try fixture.listen("a", to: "a", for: .value)) == ["a value 1"])

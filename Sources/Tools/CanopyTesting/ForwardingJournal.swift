@@ -1,32 +1,39 @@
-import CanopyEngine
-import CanopyTree
+public import CanopyEngine
+public import CanopyTree
 
 /// A journal that forwards to another one all operations that it does not define itself.
-protocol ForwardingJournal: Journal {
+public protocol ForwardingJournal: Journal {
+  /// The type of the other journal.
   associatedtype Base: Journal
+  /// The other journal.
   var base: Base { get }
 }
 
 extension ForwardingJournal {
-  func load(keeping indexes: IndexPlan) async throws -> JournalState {
+  /// Loads the other journal.
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     try await base.load(keeping: indexes)
   }
 
-  func append(_ commits: [Commit], after last: Int64) async throws {
+  /// Appends to the other journal.
+  public func append(_ commits: [Commit], after last: Int64) async throws {
     try await base.append(commits, after: last)
   }
 
-  func resolveAppend(after last: Int64) async throws -> [Commit] {
+  /// Asks the other journal.
+  public func resolveAppend(after last: Int64) async throws -> [Commit] {
     try await base.resolveAppend(after: last)
   }
 
-  func history(
+  /// Reads the other journal.
+  public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
     try await base.history(after: first, through: last, where: isAsked)
   }
 
-  func checkpoint(
+  /// Stores a checkpoint in the other journal.
+  public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     try await base.checkpoint(root, through: sequence, resting: rest)
@@ -34,14 +41,17 @@ extension ForwardingJournal {
 }
 
 /// A journal of several engines that forwards all operations that it does not define itself, except those of turns.
-protocol ForwardingSharedJournal: ForwardingJournal, SharedJournal where Base: SharedJournal {}
+public protocol ForwardingSharedJournal: ForwardingJournal, SharedJournal
+where Base: SharedJournal {}
 
 extension ForwardingSharedJournal {
-  func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit] {
+  /// Reads the other journal.
+  public func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit] {
     try await base.commits(after: sequence, bytesMax: bytesMax)
   }
 
-  func waitForCommits(after sequence: Int64, atMost duration: Duration) async {
+  /// Waits for the other journal.
+  public func waitForCommits(after sequence: Int64, atMost duration: Duration) async {
     await base.waitForCommits(after: sequence, atMost: duration)
   }
 }

@@ -1,0 +1,181 @@
+import CanopyBackup
+import CanopyEngine
+import CanopySQLite
+import CanopySystem
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@testable import struct canopy.Backup
+@testable import struct canopy.Seed
+
+/// Files and folders that get another name, on a disk that fails. The disk has the new name when the call succeeds.
+@Suite(.serialized, .timeLimit(.minutes(20))) struct FolderChangeTests {
+  /// Makes a change in a new folder again and again. Each time the next call that changes own files fails once.
+  ///
+  /// - Parameters:
+  ///   - renames: the number of renamings of the change.
+  ///   - check: checks the folder after a change with a fault. `hasFailed` says whether the change has thrown an error.
+  private func withFaults(
+    renames: Int, _ prepare: (TemporaryFolder) throws -> Void,
+    _ change: (TemporaryFolder) throws -> Void,
+    check: (_ folder: TemporaryFolder, _ hasFailed: Bool, _ fault: String) throws -> Void
+  ) throws {
+    var number = 0
+    while true {
+      let folder = try TemporaryFolder()
+      try prepare(folder)
+      let disk = try Disk(folder)
+      disk.plan(.fileError, at: number, seed: 1)
+      var hasFailed = false
+      do { try change(folder) } catch { hasFailed = true }
+      disk.heal()
+      guard disk.faults > 0 else {
+        #expect(!hasFailed)
+        #expect(disk.ownFiles.count([.rename]) == renames)
+        #expect(disk.ownFiles.unsynchronizedFolders == [])
+        return
+      }
+      try check(folder, hasFailed, disk.firstFault)
+      number += 1
+    }
+  }
+
+  private func write(_ text: String, to path: String) throws {
+    try FileManager.default.createDirectory(
+      atPath: URL(filePath: path).deletingLastPathComponent().path,
+      withIntermediateDirectories: true)
+    try Data(text.utf8).write(to: URL(filePath: path))
+  }
+
+  private func text(_ path: String) -> String? {
+    FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  @Test func `the backup of a server is moved to its file, and never lost`() throws {
+    try withFaults(renames: 1) { folder in
+      try write("new", to: folder.file("backups/made.tar"))
+      try write("old", to: folder.file("file.tar"))
+    } _: { folder in
+      try Backup.move(folder.file("backups/made.tar"), to: folder.file("file.tar"))
+    } check: { folder, hasFailed, fault in
+      #expect(hasFailed, "\(fault)")
+      let (made, file) = (text(folder.file("backups/made.tar")), text(folder.file("file.tar")))
+      #expect(made == nil ? file == "new" : (made == "new" && file == "old"), "\(fault)")
+    }
+  }
+
+  @Test(arguments: [false, true])
+  func `a seeded folder gets its name, also in place of an empty folder`(isEmpty: Bool) throws {
+    try withFaults(renames: isEmpty ? 2 : 1) { folder in
+      for name in ["canopy.sqlite", "canopy.tail"] {
+        try write(name, to: folder.file("filling/\(name)"))
+      }
+      if isEmpty {
+        try FileManager.default.createDirectory(
+          atPath: folder.file("data"), withIntermediateDirectories: false)
+      }
+    } _: { folder in
+      try Seed.move(folder.file("filling"), to: folder.file("data"))
+    } check: { folder, hasFailed, fault in
+      #expect(hasFailed, "\(fault)")
+      // Never another file without the database.
+      if text(folder.file("data/canopy.tail")) != nil {
+        #expect(text(folder.file("data/canopy.sqlite")) != nil, "\(fault)")
+      }
+    }
+  }
+
+  @Test func `a folder that is restored or repaired is on the disk before it gets its name`() throws
+  {
+    var synchronized: Set<String> = []
+    try withFaults(renames: 1) { folder in
+      for name in ["canopy.sqlite", "rules.json", "namespaces/shop/canopy.sqlite"] {
+        try write(name, to: folder.file("filling/\(name)"))
+      }
+    } _: { folder in
+      try NewFolder(folder.file("data")).replace(by: folder.file("filling"))
+    } check: { folder, hasFailed, fault in
+      #expect(hasFailed, "\(fault)")
+      if fault.hasPrefix("sync ") { synchronized.insert(fault) }
+      let hasName = FileManager.default.fileExists(atPath: folder.file("data"))
+      // Only the name itself is not on the disk yet.
+      #expect(hasName == (fault == "open " || fault == "sync "), "\(fault)")
+    }
+    #expect(
+      synchronized.map { $0.dropFirst(5) }.sorted() == [
+        "", "filling", "filling/canopy.sqlite", "filling/namespaces", "filling/namespaces/shop",
+        "filling/namespaces/shop/canopy.sqlite", "filling/rules.json",
+      ])
+  }
+
+  @Test func `a folder is created on the disk, or not at all`() throws {
+    try withFaults(renames: 1) { _ in
+    } _: { folder in
+      try FileManager.default.createDirectory(
+        atPath: folder.file("namespaces"), withIntermediateDirectories: false)
+      try SQLiteStore.create(
+        folder: folder.file("namespaces/shop"), through: folder.file("namespaces/.new-shop"))
+    } check: { folder, hasFailed, fault in
+      guard hasFailed else { return }
+      let names = try FileManager.default.contentsOfDirectory(atPath: folder.file("namespaces"))
+      #expect(names == [], "\(fault)")
+    }
+  }
+
+  @Test func `a folder is removed from the disk, or an error is reported`() throws {
+    try withFaults(renames: 1) { folder in
+      try SQLiteStore(folder: folder.file("shop")).close()
+    } _: { folder in
+      try SQLiteStore.remove(folder: folder.file("shop"), through: folder.file(".removed-shop"))
+    } check: { folder, hasFailed, fault in
+      let names = try folder.files()
+      #expect(names == (hasFailed ? ["shop"] : []), "\(fault)")
+    }
+  }
+
+  @Test func `a log in the place of the own one gets another name on the disk`() throws {
+    try withFaults(renames: 1) { _ in
+    } _: { folder in
+      let log = folder.file("canopy.sqlite-wal")
+      let store = try SQLiteStore(folder: folder.path)
+      try store.append([try commit(1)], after: 0)
+      let old = try Data(contentsOf: URL(filePath: log))
+      try store.append([try commit(2)], after: 1)
+      try FileManager.default.removeItem(atPath: log)
+      try old.write(to: URL(filePath: log))
+      try store.close()
+      #expect(text(log + ".replaced") != nil || text(log) != nil)
+    } check: { _, _, _ in
+    }
+  }
+
+  @Test func `the file with salvaged rows takes the place of the damaged one on the disk`() throws {
+    let folder = try TemporaryFolder()
+    let store = try SQLiteStore(folder: folder.path)
+    for number in 1...300 as ClosedRange<Int64> {
+      try store.append([try commit(number)], after: number - 1)
+    }
+    try store.close()
+    let database = URL(filePath: folder.file("canopy.sqlite"))
+    var data = try Data(contentsOf: database)
+    data.replaceSubrange(data.count - 4_096..<data.count, with: Data(repeating: 0xFF, count: 4_096))
+    try data.write(to: database)
+    let disk = try Disk(folder)
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    try SQLiteStore(folder: folder.path, configuration: configuration).close()
+    #expect(try folder.files().contains("damaged-1.sqlite"))
+    #expect(disk.ownFiles.count([.rename]) == 1)
+    #expect(disk.ownFiles.unsynchronizedFolders == [])
+  }
+
+  private func commit(_ sequence: Int64) throws -> Commit {
+    let location = try Location("n")
+    return Commit(
+      sequence: sequence, time: sequence,
+      assignments: [Assignment(location, Node(String(repeating: "a", count: 2_000)))],
+      beforeImage: [Assignment(location, .absent)])
+  }
+}
