@@ -5,8 +5,12 @@ public import CanopyTree
 /// `/erasures`.
 ///
 /// The stages are in this order: the account, which another module deletes; the posts, with the comments on them; the
-/// comments on posts of others; the stars on posts of others; and with the last step the profile and its name. So the name
-/// stays taken while anything of the user is left. After each step, all copies and counts agree.
+/// comments on posts of others; the stars on posts of others, for which `StarSearch` searches; and with the last step the
+/// profile and its name. So the name stays taken while anything of the user is left. After each step, all copies and counts
+/// agree.
+///
+/// A user without posts and comments skips their stages. Such a removal costs its first commit, a share of a commit that
+/// deletes up to `accountsMax` accounts, a place in the next search, and a share of the last commit.
 ///
 /// A new account with the same uid, which only the administrator can make, loses the data that it adds in the meantime.
 public enum Erasure: Equatable, Sendable {
@@ -16,11 +20,16 @@ public enum Erasure: Equatable, Sendable {
   case posts
   /// All comments are to be removed, and then the stars.
   case comments
-  /// The stars on the posts after a key are to be removed, or on all posts if it is nil.
-  case stars(after: Key?)
+  /// All stars are to be removed, and then the profile.
+  case stars
+
+  /// The maximum number of users whose data is being removed. A search takes long in a large blog, and anyone can make
+  /// accounts and delete them again.
+  public static let pendingMax = 1_000
+  /// The maximum number of accounts that are deleted before one commit notes it.
+  static let accountsMax = 100
 
   private static let stage: Key = "stage"
-  private static let after: Key = "after"
 
   /// Creates the remaining work from a mark; nil if it is not one.
   init?(_ node: Node) {
@@ -28,54 +37,72 @@ public enum Erasure: Equatable, Sendable {
     case "account": self = .account
     case "posts": self = .posts
     case "comments": self = .comments
-    case "stars":
-      self = .stars(after: node.child(Erasure.after).stringValue.flatMap { try? Key($0) })
+    case "stars": self = .stars
     default: return nil
     }
   }
 
   /// The mark in `/erasures`.
   var node: Node {
-    let (stage, after): (String, Key?) =
+    let stage =
       switch self {
-      case .account: ("account", nil)
-      case .posts: ("posts", nil)
-      case .comments: ("comments", nil)
-      case .stars(let after): ("stars", after)
+      case .account: "account"
+      case .posts: "posts"
+      case .comments: "comments"
+      case .stars: "stars"
       }
-    let key = after.map { [(Erasure.after, Node($0.text))] } ?? []
-    return Node(children: key + [(Erasure.stage, Node(stage))])
+    return Node(children: [(Erasure.stage, Node(stage))])
   }
 
   /// Notes that everything of a user is to be removed, before the account is deleted. Writes nothing if that is noted
-  /// already.
-  public static func begin(of uid: Key, in proposal: inout Proposal) throws -> Decision<Void> {
-    let place = Layout.path(Layout.erasures, uid)
-    guard Erasure(proposal.root.at(place)) == nil else { return Decision(nil, ()) }
-    return Decision(try Write([.init(place, Erasure.account.node)]), ())
+  /// already. A removal of an earlier account with the uid begins again.
+  ///
+  /// - Parameter pendingMax: the maximum number of users whose data is being removed; nil for no bound.
+  /// - Throws: `SocialError.overloaded` beyond it.
+  public static func begin(
+    of uid: Key, pendingMax: Int? = nil, in proposal: inout Proposal
+  ) throws -> Decision<Void> {
+    let marks = proposal.root.child(Layout.erasures)
+    let mark = marks.child(uid)
+    guard Erasure(mark) != .account else { return Decision(nil, ()) }
+    if let pendingMax, mark.isAbsent, marks.childCount >= pendingMax {
+      throw SocialError.tooManyErasures
+    }
+    return Decision(
+      try Write([.init(Layout.path(Layout.erasures, uid), Erasure.account.node)]), ())
+  }
+
+  /// Returns the assignments that note that accounts are deleted.
+  static func withoutAccounts(_ uids: some Sequence<Key>, in root: Node) -> [Assignment] {
+    uids.compactMap { uid in
+      let place = Layout.path(Layout.erasures, uid)
+      guard Erasure(root.at(place)) == .account else { return nil }
+      let hasEntries = [Layout.userPosts, Layout.userComments].contains {
+        root.child($0).child(uid).childCount > 0
+      }
+      return Assignment(place, (hasEntries ? Erasure.posts : .stars).node)
+    }
   }
 }
 
 extension Erasure {
-  /// One step of the work, and the assignments that it makes.
-  struct Step {
-    let uid: Key
-    let root: Node
-    /// Milliseconds since 1970.
-    let now: Int64
-    let entriesMax: Int
-    let scannedMax: Int
+  /// The assignments of one commit.
+  struct Removal {
+    private let root: Node
+    private let entriesMax: Int
+    private var removal: PostRemoval
     private var assignments: [Assignment] = []
 
-    init(uid: Key, root: Node, now: Int64, entriesMax: Int, scannedMax: Int) {
-      self.uid = uid
+    /// - Parameters:
+    ///   - now: milliseconds since 1970.
+    ///   - entriesMax: the maximum number of posts and comments.
+    init(root: Node, now: Int64, entriesMax: Int) {
       self.root = root
-      self.now = now
       self.entriesMax = entriesMax
-      self.scannedMax = max(1, scannedMax)
+      removal = PostRemoval(root: root, now: now, entriesLeft: entriesMax)
     }
 
-    /// The most posts, comments or stars of the step. Each has two copies.
+    /// The most posts or comments. Each has two copies.
     private var countMax: Int { max(1, entriesMax / 2) }
 
     /// The assignments with distinct locations. Damaged data can name a location twice, and a write cannot.
@@ -84,20 +111,11 @@ extension Erasure {
       return assignments.filter { locations.insert($0.location).inserted }
     }
 
-    /// Makes a step, and returns the remaining work; nil if none remains.
-    mutating func carryOut(_ erasure: Erasure) -> Erasure? {
-      switch erasure {
-      case .account, .posts: removePosts() ? .comments : .posts
-      case .comments: removeComments() ? .stars(after: nil) : .comments
-      case .stars(let after): removeStars(after: after)
-      }
-    }
-
     /// Removes the first posts, and returns whether they were the last ones.
-    private mutating func removePosts() -> Bool {
+    mutating func removePosts(of uid: Key) -> Bool {
       let own = root.child(Layout.userPosts).child(uid)
       let first = own.children(after: nil, limit: countMax)
-      var removal = removal(besides: first.count)
+      removal.entriesLeft = max(0, removal.entriesLeft - first.count)
       for (id, _) in first {
         let author = root.at(Layout.path(Layout.posts, id, Layout.uid))
         if author.isAbsent || author.hasText(of: uid) {
@@ -111,7 +129,7 @@ extension Erasure {
     }
 
     /// Removes the first comments, and returns whether they were the last ones.
-    private mutating func removeComments() -> Bool {
+    mutating func removeComments(of uid: Key) -> Bool {
       let own = root.child(Layout.userComments).child(uid)
       let first = own.children(after: nil, limit: countMax)
       var counts: [Key: Int] = [:]
@@ -133,43 +151,34 @@ extension Erasure {
       return first.count == own.childCount
     }
 
-    /// Removes the stars on the next posts, and posts that the list of the user lacks. After the last post, removes the
-    /// profile.
-    private mutating func removeStars(after: Key?) -> Erasure? {
-      let posts = root.child(Layout.posts).children(after: after, limit: scannedMax)
-      var removal = removal(besides: countMax)
-      var last = after
-      var left = countMax
-      for (id, post) in posts {
-        last = id
-        if post.child(Layout.uid).hasText(of: uid) {
-          assignments += removal.assignments(of: id, by: uid)
-        } else if !post.child(Layout.stars).child(uid).isAbsent {
-          removeStar(on: id, post)
-        } else {
-          continue
-        }
-        left -= 1
-        if left == 0 { return .stars(after: last) }
-      }
-      guard posts.count < scannedMax else { return .stars(after: last) }
-      return removeProfile()
+    /// Removes a post that the list of its author lacks.
+    mutating func removePost(_ id: Key, by uid: Key) {
+      assignments += removal.assignments(of: id, by: uid)
     }
 
-    private mutating func removeStar(on id: Key, _ post: Node) {
+    /// Removes the stars of some users on a post. Precondition: the post has them.
+    mutating func removeStars(of uids: [Key], on id: Key) {
+      let post = root.child(Layout.posts).child(id)
       guard let author = Posts.uid(of: post) else { return }
-      let count = Node(Int64(post.child(Layout.stars).childCount - 1))
+      let count = Node(Int64(post.child(Layout.stars).childCount - uids.count))
       for copy in Layout.presentCopies(of: id, by: author, in: root) {
-        assignments.append(Assignment(copy.child(Layout.stars).child(uid), .absent))
+        for uid in uids {
+          assignments.append(Assignment(copy.child(Layout.stars).child(uid), .absent))
+        }
         assignments.append(Assignment(copy.child(Layout.starCount), count))
       }
     }
 
-    /// Removes the profile and its name, unless a new account with the uid has added something.
-    private mutating func removeProfile() -> Erasure? {
+    /// Removes the profile, its name and the mark, unless a new account with the uid has added something. Returns whether
+    /// it did.
+    mutating func removeProfile(of uid: Key) -> Bool {
+      let mark = Layout.path(Layout.erasures, uid)
       guard root.child(Layout.userPosts).child(uid).childCount == 0,
         root.child(Layout.userComments).child(uid).childCount == 0
-      else { return .posts }
+      else {
+        assignments.append(Assignment(mark, Erasure.posts.node))
+        return false
+      }
       if let name = Users.username(of: uid, in: root), let key = try? Key(name.asciiLowercased) {
         let claim = Layout.path(Layout.usernames, key)
         if root.at(claim).hasText(of: uid) { assignments.append(Assignment(claim, .absent)) }
@@ -178,11 +187,8 @@ extension Erasure {
         let path = Layout.path(place, uid)
         if !root.at(path).isAbsent { assignments.append(Assignment(path, .absent)) }
       }
-      return nil
-    }
-
-    private func removal(besides count: Int) -> PostRemoval {
-      PostRemoval(root: root, now: now, entriesLeft: max(0, entriesMax - count))
+      assignments.append(Assignment(mark, .absent))
+      return true
     }
   }
 }

@@ -12,7 +12,7 @@ public import CanopyTree
 /// /removed-posts/<id>           uid of the author, for whom the id is reserved
 /// /renames/<uid>                {stage, after?}: a renaming is incomplete
 /// /deletions/<id>               true: the removal of the post's entries, such as comments, is incomplete
-/// /erasures/<uid>               {stage, after?}: the removal of everything of a user is incomplete
+/// /erasures/<uid>               {stage}: the removal of everything of a user is incomplete
 /// ```
 ///
 /// `/removed-posts`, `/renames`, `/deletions` and `/erasures` belong to the server: see `serverPlaces`. The built-in rules

@@ -10,6 +10,8 @@ public enum SocialError: Error, Equatable, Sendable {
   case conflict(String)
   /// The user would store more than a user may.
   case quotaExceeded(String)
+  /// The server has too much work of this kind.
+  case overloaded(String)
   /// The user must wait before the next renaming.
   case rateLimited(milliseconds: Int64)
 
@@ -17,7 +19,7 @@ public enum SocialError: Error, Equatable, Sendable {
   public var sentence: String {
     switch self {
     case .notFound(let text), .permissionDenied(let text), .invalid(let text), .conflict(let text),
-      .quotaExceeded(let text):
+      .quotaExceeded(let text), .overloaded(let text):
       text
     case .rateLimited(let milliseconds):
       "a new name changes all your posts and comments, so it is not possible that often; try again in "
@@ -34,5 +36,7 @@ public enum SocialError: Error, Equatable, Sendable {
   static let noPost = SocialError.notFound("there is no such post, or it is gone")
   static let noProfile = SocialError.notFound(
     "your account has no user name; choose one with RENAME")
+  static let tooManyErasures = SocialError.overloaded(
+    "the data of many users is being removed already; try again in a few minutes, or delete the account alone")
   static let noUser = SocialError.notFound("there is no such user")
 }

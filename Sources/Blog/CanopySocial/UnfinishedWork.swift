@@ -15,8 +15,10 @@ public enum UnfinishedWork {
   ///
   /// In a release build on a busy core, 500 entries occupied the writer for 5 to 6 ms. No request may exceed 10 ms.
   public static let entriesMax = 250
-  /// The maximum number of posts in which one commit looks for the stars of a user. Nothing lists the stars by user.
+  /// The maximum number of posts at which one step of a `StarSearch` looks.
   public static let scannedMax = 1_000
+  /// The number of looked-up stars after which such a step ends.
+  public static let lookupsMax = 4_000
 
   /// Whether a tree has unfinished work: a mark. A text or number in the location of the marks is
   /// not one. O(1).
@@ -32,7 +34,8 @@ public enum UnfinishedWork {
     }
   }
 
-  /// Decides the next step of a mark. It writes at least the change of the mark, and nothing if there is no such mark.
+  /// Decides the next step of a mark. It writes at least the change of the mark, and nothing if there is no such mark. A
+  /// mark of `Erasure.stars` has no step: see `StarSearch`.
   ///
   /// A mark in `/deletions` that is not `true`, or in `/erasures` that is not a stage, is removed, and nothing else. Only the
   /// administrator can have made it.
@@ -40,16 +43,15 @@ public enum UnfinishedWork {
   /// - Parameters:
   ///   - mark: the mark whose turn it is; nil for the first one.
   ///   - entriesMax: the maximum number of entries that the step changes.
-  ///   - scannedMax: the maximum number of posts in which the step looks for stars.
-  ///   - deleted: the user of `Mark.accountToDelete`, if the account does not exist any more. Nothing is written before.
-  /// - Complexity: O(`entriesMax` × log n + `scannedMax`).
+  ///   - deleted: those of `Mark.accountsToDelete` that do not exist any more. Nothing of their users is removed before.
+  /// - Complexity: O(`entriesMax` × log n).
   public static func step(
     of mark: Mark? = nil, in proposal: inout Proposal, entriesMax: Int = UnfinishedWork.entriesMax,
-    scannedMax: Int = UnfinishedWork.scannedMax, withoutAccount deleted: Key? = nil
+    withoutAccounts deleted: [Key] = []
   ) throws -> Decision<Void> {
     let root = proposal.root
     var turns = Turns()
-    guard let mark = mark ?? turns.next(in: root) else { return Decision(nil, ()) }
+    guard let mark = mark ?? turns.nextMark(in: root) else { return Decision(nil, ()) }
     let key = mark.key
     let node = root.child(mark.place).child(key)
     guard !node.isAbsent else { return Decision(nil, ()) }
@@ -59,16 +61,28 @@ public enum UnfinishedWork {
     case Layout.deletions:
       return Decision(try Write(delete(key, node, in: root, entriesMax: entriesMax)), ())
     default:
-      let erasure = Erasure(node)
-      guard erasure != .account || deleted == key else { return Decision(nil, ()) }
-      let place = Layout.path(Layout.erasures, key)
-      guard let erasure else { return Decision(try Write([.init(place, .absent)]), ()) }
-      var step = Erasure.Step(
-        uid: key, root: root, now: proposal.now, entriesMax: entriesMax, scannedMax: scannedMax)
-      let rest = step.carryOut(erasure)
-      let mark = Assignment(place, rest?.node ?? .absent)
-      return Decision(try Write(setting: step.distinctAssignments + [mark]), ())
+      let removal = Erasure.Removal(root: root, now: proposal.now, entriesMax: entriesMax)
+      return Decision(try erase(key, by: removal, in: root, withoutAccounts: deleted), ())
     }
+  }
+
+  private static func erase(
+    _ uid: Key, by removal: Erasure.Removal, in root: Node, withoutAccounts deleted: [Key]
+  ) throws -> Write? {
+    let place = Layout.path(Layout.erasures, uid)
+    var removal = removal
+    let rest: Erasure?
+    switch Erasure(root.at(place)) {
+    case nil: rest = nil
+    case .account:
+      let changes = Erasure.withoutAccounts(deleted, in: root)
+      return changes.isEmpty ? nil : try Write(setting: changes)
+    case .posts: rest = removal.removePosts(of: uid) ? .comments : .posts
+    case .comments: rest = removal.removeComments(of: uid) ? .stars : .comments
+    case .stars: return nil
+    }
+    let change = Assignment(place, rest?.node ?? .absent)
+    return try Write(setting: removal.distinctAssignments + [change])
   }
 
   private static func rename(
@@ -90,85 +104,6 @@ public enum UnfinishedWork {
     guard value == true, root.child(Layout.posts).child(id).isAbsent else { return [mark] }
     let (assignments, isLast) = PostRemoval.step(of: id, in: root, entriesMax: entriesMax)
     return assignments.map(Write.Item.init) + (isLast ? [mark] : [])
-  }
-}
-
-extension UnfinishedWork {
-  /// The mark of one renaming, one removed post or one deleted user.
-  public struct Mark: Equatable, Sendable {
-    /// One of `Layout.marks`.
-    let place: Key
-    let key: Key
-    /// The user whose account must be deleted before the step; nil for no user.
-    public let accountToDelete: Key?
-
-    /// The user whose data the work removes; nil for other work.
-    public var erasedUser: Key? { place == Layout.erasures ? key : nil }
-
-    /// Whether a tree still has the mark, because more steps follow.
-    public func exists(in root: Node) -> Bool { !root.child(place).child(key).isAbsent }
-  }
-
-  /// The turns of the marks. Each mark gets a step before another gets its second one, so the work of one user delays that
-  /// of others only in proportion to the number of users.
-  ///
-  /// A search for the stars of a deleted user takes many steps, and other users hardly see its effect. So as long as
-  /// another mark exists, it comes first: the posts and comments of all deleted users are removed before any search.
-  ///
-  /// The turns are not stored. After a restart they begin again.
-  public struct Turns: Sendable {
-    /// The maximum number of marks in `/erasures` that one call examines. With more marks the search goes on with the next
-    /// call, and searches for stars take turns meanwhile.
-    static let examinedMax = 1_000
-
-    /// The location and the key of the mark that was examined last.
-    private var last: (place: Int, key: Key)?
-    /// The user for whose stars a step searched last.
-    private var lastSearch: Key?
-
-    /// Begins with the first mark.
-    public init() {}
-
-    /// Returns the mark whose turn it is; nil if a tree has no unfinished work.
-    ///
-    /// - Complexity: O(`examinedMax` + log n).
-    public mutating func next(in root: Node) -> Mark? {
-      if let mark = nextWithoutSearch(in: root) { return mark }
-      let erasures = root.child(Layout.erasures)
-      let found =
-        erasures.children(after: lastSearch, limit: 1).first
-        ?? erasures.children(after: nil, limit: 1).first
-      lastSearch = found?.key
-      return found.map { Mark(Layout.erasures, $0.key, $0.node) }
-    }
-
-    /// Returns the next mark whose step is no search for stars; nil if none was found.
-    private mutating func nextWithoutSearch(in root: Node) -> Mark? {
-      var left = Self.examinedMax
-      let begin = last
-      // The location of the last mark comes first and last: the marks after it, and those before it.
-      for offset in 0...Layout.marks.count where left > 0 {
-        let index = ((begin?.place ?? 0) + offset) % Layout.marks.count
-        let place = Layout.marks[index]
-        let limit = place == Layout.erasures ? left : 1
-        let after = offset == 0 ? begin?.key : nil
-        for (key, node) in root.child(place).children(after: after, limit: limit) {
-          last = (index, key)
-          left -= 1
-          if place == Layout.erasures, case .stars = Erasure(node) { continue }
-          return Mark(place, key, node)
-        }
-      }
-      return nil
-    }
-  }
-}
-
-extension UnfinishedWork.Mark {
-  fileprivate init(_ place: Key, _ key: Key, _ node: Node) {
-    self.place = place
-    self.key = key
-    accountToDelete = place == Layout.erasures && Erasure(node) == .account ? key : nil
   }
 }
 

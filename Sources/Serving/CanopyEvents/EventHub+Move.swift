@@ -18,6 +18,8 @@ extension EventHub {
       guard !subscription.hasEnded, let registration = subscription.registration,
         let listening = subscription.view?.listening
       else { continue }
+      // Its client has room for other values as soon as the move begins.
+      subscription.leaveSharedValues()
       let view = findOrAddView(listening)
       view.starting += 1
       moves.append(Move(subscription: subscription, registration: registration, view: view))

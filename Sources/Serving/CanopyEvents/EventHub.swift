@@ -165,6 +165,7 @@ package final class EventHub: Sendable {
   /// Counts a subscription as one of this hub.
   func enter(_ subscription: HubSubscription) {
     subscription.hub = self
+    if turnGroup != nil { subscription.leaveSharedValues() }
     if let network = subscription.network { state.value.networks[network, default: 0] += 1 }
   }
 
@@ -172,6 +173,7 @@ package final class EventHub: Sendable {
   func leave(_ subscription: HubSubscription) {
     guard subscription.hub === self else { return }
     subscription.hub = nil
+    subscription.leaveSharedValues()
     if let network = subscription.network {
       let left = (state.value.networks[network] ?? 0) - 1
       assert(left >= 0, "a hub has lost count of the subscriptions of a network")

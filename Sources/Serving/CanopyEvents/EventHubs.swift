@@ -1,5 +1,6 @@
 package import CanopyEngine
 package import CanopySession
+internal import CanopyTree
 internal import NIOCore
 
 /// The hubs of the connections on one event loop. Use it on that loop only.
@@ -11,7 +12,8 @@ internal import NIOCore
 /// share one of them.
 ///
 /// A connection that subscribes to a large value has its own hub as well: finding the state of the value for each event
-/// takes long, and the hub waits for it. So does a connection with a subscription for whose events the rules take many
+/// takes long, and the hub waits for it. So does a connection with whose values those of its network would have too many
+/// bytes in the shared hub: see `SharedValues`. So does a connection with a subscription for whose events the rules take many
 /// steps, from the first such event on.
 package final class EventHubs {
   /// The most subscriptions of one connection in the shared hub.
@@ -24,6 +26,7 @@ package final class EventHubs {
   static let ownEventBytesMax = 256 * 1024
 
   package let shared: EventHub
+  private let values = SharedValues()
   private let operations: Operations
   /// The turns of own hubs.
   package let turns: LoopTurns
@@ -56,6 +59,34 @@ package final class EventHubs {
       return shared
     }
     return ownHub(of: connection)
+  }
+
+  /// Whether a new subscription is to a value that the shared hub should not have: a large one, or one with which the values
+  /// of its client have too many bytes.
+  ///
+  /// - Parameter bytesMax: the most bytes of a value in the shared hub.
+  package func isLarge(
+    _ start: ListenStart, of subscription: HubSubscription, bytesMax: Int
+  ) -> Bool {
+    guard start.listening.form == .value else { return false }
+    guard let bytes = EventLines.smallBytes(of: start, bytesMax: bytesMax) else { return true }
+    return values.note(bytes, of: subscription, start.listening)
+  }
+
+  /// Whether a subscription of the shared hub should leave it: its value is large now, or the values of its client have too
+  /// many bytes. O(1).
+  ///
+  /// - Parameters:
+  ///   - bytes: those of one event.
+  ///   - subscription: returns the subscription. It is called for values that may count only.
+  package func isLarge(
+    eventBytes bytes: Int, of subscription: @autoclosure () -> HubSubscription?, bytesMax: Int
+  ) -> Bool {
+    guard bytes > SharedValues.smallBytesMax, let subscription = subscription(),
+      subscription.hub === shared, let listening = subscription.view?.listening,
+      listening.form == .value
+    else { return false }
+    return bytes > bytesMax || values.note(bytes, of: subscription, listening)
   }
 
   private func ownHub(of connection: TurnGroup) -> EventHub {

@@ -166,11 +166,16 @@ package struct EventLines: Sendable {
 
   /// Whether it is certain that the present state has at most `bytesMax` bytes. O(bytes) at most.
   package static func isSmall(_ start: ListenStart, bytesMax: Int) -> Bool {
+    smallBytes(of: start, bytesMax: bytesMax) != nil
+  }
+
+  /// Returns the bytes of the present state, or a little more; nil if they may be more than `bytesMax`. O(bytes) at most.
+  static func smallBytes(of start: ListenStart, bytesMax: Int) -> Int? {
     let query = start.listening.query
     let node = start.node
-    if node.childCount > 256, !query.isUnbounded, !query.isIndexed(in: node) { return false }
+    if node.childCount > 256, !query.isUnbounded, !query.isIndexed(in: node) { return nil }
     var budget = ByteBudget(bytesMax)
-    return query.fits(node, budget: &budget)
+    return query.fits(node, budget: &budget) ? budget.used.json : nil
   }
 
   /// Returns the bytes of the present state. O(bytes) at most.

@@ -59,6 +59,8 @@ package final class HubSubscription {
   var view: LocalView?
   /// The commits that are withheld, because the client reads slowly; nil if none is.
   var withheld: WithheldChanges?
+  /// The place among the values of the shared hub; nil while its values do not count.
+  var sharedValue: SharedValues.Place?
   var index = 0
 
   package init(

@@ -23,9 +23,10 @@ extension SessionHandler {
     // The first subscription begins in the shared hub. There are no others whose events must keep their order.
     let present = subscribers.count > 1 ? hub : services.hubs.shared
     let isLarge =
-      listening.form == .value && present === services.hubs.shared
-      && !EventLines.isSmall(
-        ListenStart(listening, operations.engine.snapshot), bytesMax: sharedValueBytesMax)
+      present === services.hubs.shared
+      && services.hubs.isLarge(
+        ListenStart(listening, operations.engine.snapshot), of: subscription,
+        bytesMax: sharedValueBytesMax)
     chooseHub(using: present, needsOwn: isLarge, beginning: subscription)
     hub.begin(subscription, listening, authorization, owner: owner, started: started)
   }
@@ -45,11 +46,14 @@ extension SessionHandler {
     hub.take(others.sorted { $0.number < $1.number }, from: present)
   }
 
-  /// Moves the subscriptions out of the shared hub if one of them gets a large value. The events before the move still
-  /// come from there.
-  final func noteEvents(bytes: Int, for subscription: Int64) {
-    guard bytes > sharedValueBytesMax, hub === services.hubs.shared,
-      subscribers[subscription]?.view?.listening.form == .value
+  /// Moves the subscriptions out of the shared hub if one of them gets a large value, or if the values of the client
+  /// have too many bytes together. The events before the move still come from there.
+  ///
+  /// - Parameter bytes: those of one event.
+  final func noteEvent(bytes: Int, for subscription: Int64) {
+    guard hub === services.hubs.shared,
+      services.hubs.isLarge(
+        eventBytes: bytes, of: subscribers[subscription], bytesMax: sharedValueBytesMax)
     else { return }
     chooseHub(using: hub, needsOwn: true)
   }

@@ -106,7 +106,7 @@ extension SessionHandler: Subscriber {
     _ notifications: [Notification], bytes: ValueBytes, for subscription: Int64
   ) -> Bool {
     assertInEventLoop()
-    noteEvents(bytes: bytes.json, for: subscription)
+    noteEvent(bytes: bytes.json / max(1, notifications.count), for: subscription)
     let outcome = session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
     switch outcome {

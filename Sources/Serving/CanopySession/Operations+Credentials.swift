@@ -123,7 +123,7 @@ extension Operations {
   ) async throws -> Session.Completion {
     let uid = try user(identity)
     _ = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
-    try await deleteAccount(uid, withPosts: withPosts)
+    try await deleteAccount(uid, withPosts: withPosts, pendingMax: Erasure.pendingMax)
     logger.notice(
       "a user has deleted the own account", metadata: ["uid": "\(uid)", "posts": "\(withPosts)"])
     return Session.Completion(.null, identity: .anonymous)

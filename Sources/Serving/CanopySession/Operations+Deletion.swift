@@ -11,14 +11,15 @@ extension Operations {
   /// The removal is noted before the account is deleted. If the server stops in between, the next start deletes the account
   /// too. A user whose account is gone already, and whose posts stayed, can be removed in the same way.
   ///
-  /// - Throws: `AccountError.notFound`; `UncertainChange`; `WireError` if the rules are not the built-in ones and
-  ///   `withPosts` is true.
-  func deleteAccount(_ uid: Key, withPosts: Bool) async throws {
+  /// - Parameter pendingMax: the maximum number of users whose data is being removed; nil for the administrator.
+  /// - Throws: `AccountError.notFound`; `UncertainChange`; if `withPosts` is true, `WireError` if the rules are not the
+  ///   built-in ones, and `SocialError.overloaded`.
+  func deleteAccount(_ uid: Key, withPosts: Bool, pendingMax: Int?) async throws {
     let home = home ?? self
     if withPosts {
       _ = try await home.engine.transact { [rules = home.rules] proposal in
         guard rules.current.isAboutBlog else { throw Operations.noErasure }
-        return try Erasure.begin(of: uid, in: &proposal)
+        return try Erasure.begin(of: uid, pendingMax: pendingMax, in: &proposal)
       }
     }
     // The runner deletes the account if this fails.
@@ -39,7 +40,7 @@ extension Operations {
   /// Deletes an account that the administrator names.
   func deleteUser(_ reference: AccountReference, withPosts: Bool) async throws -> Reply {
     let uid = try Key(try await uidToDelete(reference, withPosts: withPosts))
-    try await deleteAccount(uid, withPosts: withPosts)
+    try await deleteAccount(uid, withPosts: withPosts, pendingMax: nil)
     return .json(["uid": .text(uid.text), "erasing": .bool(withPosts)])
   }
 

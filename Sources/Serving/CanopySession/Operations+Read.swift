@@ -167,7 +167,7 @@ extension Operations {
   ///
   /// The threads of tasks are few, and not to be held. The thread stands back behind the event loops and the writer,
   /// because its caller asked for long work and theirs did not.
-  private static func onWorker<R: Sendable>(
+  static func onWorker<R: Sendable>(
     _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
     try await withCheckedThrowingContinuation { continuation in

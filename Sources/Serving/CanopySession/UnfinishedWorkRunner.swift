@@ -6,6 +6,9 @@ internal import Logging
 
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
+/// A search for stars reads on a thread of its own, which stands back behind all others. After each of its parts it rests for
+/// as long as the part took: users can delete accounts all the time, so there may always be a search.
+///
 /// It sleeps until a commit leaves work, and begins with the work that the last process left. It works only while the
 /// built-in rules are in force: under other rules the locations of the marks can have data of the administrator. No
 /// other client can write there: see `Operations.checkServerPlaces(_:before:after:)`.
@@ -36,20 +39,17 @@ public final class UnfinishedWorkRunner: Sendable {
   public func run(clock: some Clock<Duration>) async {
     var turns = UnfinishedWork.Turns()
     for await _ in signals {
-      while !Task.isCancelled, rules.current.isAboutBlog, let mark = turns.next(in: engine.root) {
+      while !Task.isCancelled, rules.current.isAboutBlog, let turn = turns.next(in: engine.root) {
         do {
-          if let uid = mark.accountToDelete { try await deleteAccount(uid) }
-          // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
-          let hasWritten = try await engine.transact { [rules] proposal in
-            guard rules.current.isAboutBlog else { return Decision(nil, false) }
-            let write = try UnfinishedWork.step(
-              of: mark, in: &proposal, withoutAccount: mark.accountToDelete
-            ).write
-            return Decision(write, write != nil)
-          }.result
-          if hasWritten, let uid = mark.erasedUser, !mark.exists(in: engine.root) {
-            logger.notice(
-              "everything that a deleted user had added is removed", metadata: ["uid": "\(uid)"])
+          switch turn {
+          case .step(let mark): try await carryOut(mark)
+          case .look(let search):
+            let next = try await look(search, clock: clock)
+            turns.note(next)
+          case .write(var search):
+            try await write(search)
+            search.noteWritten()
+            turns.note(search)
           }
         } catch EngineError.stopped {
           return
@@ -60,6 +60,53 @@ public final class UnfinishedWorkRunner: Sendable {
           do { try await clock.sleep(for: .seconds(1)) } catch { return }
         }
       }
+      // Under other rules anyone may write stars where a search has looked.
+      if !rules.current.isAboutBlog { turns = UnfinishedWork.Turns() }
+    }
+  }
+
+  /// - Throws: the last error of an account that could not be deleted, after the step of the others.
+  private func carryOut(_ mark: UnfinishedWork.Mark) async throws {
+    var deleted: [Key] = []
+    var failure: (any Error)?
+    for uid in mark.accountsToDelete {
+      do {
+        try await deleteAccount(uid)
+        deleted.append(uid)
+      } catch {
+        failure = error
+      }
+    }
+    // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
+    _ = try await engine.transact { [rules, deleted] proposal in
+      guard rules.current.isAboutBlog else { return Decision(nil, ()) }
+      return try UnfinishedWork.step(of: mark, in: &proposal, withoutAccounts: deleted)
+    }
+    if let failure { throw failure }
+  }
+
+  /// Returns a search after its next look at posts.
+  private func look<C: Clock<Duration>>(
+    _ search: StarSearch, clock: C
+  ) async throws -> StarSearch {
+    let (next, duration) = try await Operations.onWorker { [engine] in
+      let begin = clock.now
+      var next = search
+      next.look(in: engine.root)
+      return (next, begin.duration(to: clock.now))
+    }
+    if duration > .zero { try await clock.sleep(for: duration) }
+    return next
+  }
+
+  private func write(_ search: StarSearch) async throws {
+    let erased = try await engine.transact { [rules] proposal in
+      guard rules.current.isAboutBlog else { return Decision(nil, [Key]()) }
+      return try search.write(in: &proposal)
+    }.result
+    for uid in erased {
+      logger.notice(
+        "everything that a deleted user had added is removed", metadata: ["uid": "\(uid)"])
     }
   }
 

@@ -32,6 +32,7 @@ extension WireError {
     case .rateLimited(let milliseconds):
       self.init(.rateLimited, retryMilliseconds: milliseconds, error.sentence)
     case .quotaExceeded(let text): self.init(.quotaExceeded, text)
+    case .overloaded(let text): self.init(.overloaded, text)
     }
   }
 

@@ -120,14 +120,23 @@ struct UserFolder: Sendable {
     let engine = parts.engine
     _ = try await engine.transact { try Erasure.begin(of: uid, in: &$0) }
     var turns = UnfinishedWork.Turns()
-    while let mark = turns.next(in: engine.root) {
-      let deleted = mark.accountToDelete
-      if let deleted {
-        do { try await parts.accounts.deleteAccount(uid: deleted.text) } catch AccountError.notFound
-        {}
-      }
-      _ = try await engine.transact {
-        try UnfinishedWork.step(of: mark, in: &$0, withoutAccount: deleted)
+    while let turn = turns.next(in: engine.root) {
+      switch turn {
+      case .step(let mark):
+        for uid in mark.accountsToDelete {
+          do { try await parts.accounts.deleteAccount(uid: uid.text) } catch AccountError.notFound {
+          }
+        }
+        _ = try await engine.transact {
+          try UnfinishedWork.step(of: mark, in: &$0, withoutAccounts: mark.accountsToDelete)
+        }
+      case .look(var search):
+        search.look(in: engine.root)
+        turns.note(search)
+      case .write(var search):
+        _ = try await engine.transact { [search] in try search.write(in: &$0) }
+        search.noteWritten()
+        turns.note(search)
       }
     }
     return uid.text

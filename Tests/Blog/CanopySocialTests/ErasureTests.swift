@@ -15,32 +15,69 @@ import Testing
     try await blog.make { try Erasure.begin(of: "ada", in: &$0) }
   }
 
-  /// Returns the user whose account is to be deleted before the next step.
-  private func accountToDelete(_ blog: Blog) -> Key? {
+  /// Returns the users whose accounts are to be deleted before the next step.
+  private func accountsToDelete(_ blog: Blog) -> [Key] {
     var turns = UnfinishedWork.Turns()
-    return turns.next(in: blog.root)?.accountToDelete
+    return turns.nextMark(in: blog.root)?.accountsToDelete ?? []
   }
 
-  /// Runs one step, and checks that it changes no more than it may.
-  private func step(_ blog: Blog) async throws {
-    try await blog.make {
-      try UnfinishedWork.step(
-        in: &$0, entriesMax: Self.entriesMax, scannedMax: Self.scannedMax, withoutAccount: "ada")
-    }
-    let commit = try #require(blog.journal.commits.last)
-    // A post has two copies and a reservation, and two old reservations go with it. Then there is the mark.
-    #expect(commit.assignments.count <= 4 * Self.entriesMax + 1)
+  /// The turns of a test, with what they did.
+  private struct Work {
+    var turns = UnfinishedWork.Turns()
+    /// The number of looks at posts.
+    var looks = 0
+    /// The number of commits.
+    var commits = 0
+    /// The users of the marks that had a step, and nil for each step of a search.
+    var served: [Key?] = []
+    /// Whether the tree is checked after each turn.
+    var isChecked = true
   }
 
-  /// Runs all steps. Returns their number.
+  /// Carries out the next turn, and checks that it changes no more than it may. Returns whether there was one.
   @discardableResult
-  private func finish(_ blog: Blog) async throws -> Int {
-    var count = 0
-    while UnfinishedWork.exists(in: blog.root) {
-      try await step(blog)
-      count += 1
+  private func turn(
+    _ blog: Blog, _ work: inout Work, scannedMax: Int = ErasureTests.scannedMax
+  ) async throws -> Bool {
+    let before = blog.journal.commits.count
+    let entriesMax = Self.entriesMax
+    switch work.turns.next(in: blog.root) {
+    case nil: return false
+    case .step(let mark):
+      work.served.append(mark.key)
+      _ = try await blog.engine.transact {
+        try UnfinishedWork.step(
+          of: mark, in: &$0, entriesMax: entriesMax, withoutAccounts: mark.accountsToDelete)
+      }
+    case .look(var search):
+      work.served.append(nil)
+      work.looks += 1
+      search.look(in: blog.root, scannedMax: scannedMax)
+      work.turns.note(search)
+    case .write(var search):
+      work.served.append(nil)
+      _ = try await blog.engine.transact { [search] in
+        try search.write(in: &$0, entriesMax: entriesMax)
+      }
+      search.noteWritten(entriesMax: entriesMax)
+      work.turns.note(search)
     }
-    return count
+    let commits = blog.journal.commits.dropFirst(before)
+    work.commits += commits.count
+    #expect(commits.count <= 1)
+    // A post has two copies and a reservation, and two old reservations go with it. Then there is the mark.
+    #expect(commits.allSatisfy { $0.assignments.count <= 4 * entriesMax + 1 })
+    #expect(!work.isChecked || SocialCheck.problems(in: blog.root) == [])
+    return true
+  }
+
+  /// Carries out all turns.
+  @discardableResult
+  private func finish(_ blog: Blog, _ work: Work = Work()) async throws -> Work {
+    var work = work
+    while try await turn(blog, &work) {}
+    #expect(!UnfinishedWork.exists(in: blog.root))
+    return work
   }
 
   /// Expects that nothing names ada, and that the others have kept their profiles.
@@ -76,7 +113,7 @@ import Testing
       if count > 0 { try await blog.star("ada", starred) }
       let posts = blog.at("posts").childCount
       try await begin(blog)
-      #expect(accountToDelete(blog) == "ada")
+      #expect(accountsToDelete(blog) == ["ada"])
       try await finish(blog)
       expectErased(blog)
       #expect(blog.at("posts").childCount == posts - count)
@@ -92,7 +129,7 @@ import Testing
       try await begin(blog)
       let before = blog.root
       let step = try await blog.engine.transact { proposal in
-        let decision = try UnfinishedWork.step(in: &proposal, withoutAccount: "bob")
+        let decision = try UnfinishedWork.step(in: &proposal, withoutAccounts: ["bob"])
         return Decision(nil, decision.write == nil)
       }
       #expect(step.result && blog.root == before)
@@ -111,15 +148,16 @@ import Testing
     try await Blog.with { blog in
       for _ in 0..<6 { _ = try await blog.post("ada") }
       try await begin(blog)
+      var work = Work()
       while UnfinishedWork.exists(in: blog.root) {
         await blog.refusal { try Users.claim("ADA", for: "new", in: &$0) }
-        try await step(blog)
+        try await turn(blog, &work)
       }
       try await blog.join("Ada", uid: "new")
     }
   }
 
-  @Test func `a removal continues after a restart between any two steps`() async throws {
+  @Test func `a removal continues after a restart after any number of steps`() async throws {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
       for name in ["ada", "bob"] {
@@ -141,13 +179,27 @@ import Testing
     var steps = 0
     while isUnfinished, steps < 40 {
       steps += 1
-      isUnfinished = try await withEngine(journal) { engine in
-        guard UnfinishedWork.exists(in: engine.root) else { return false }
-        _ = try await engine.transact {
-          try UnfinishedWork.step(
-            in: &$0, entriesMax: 2, scannedMax: 2, withoutAccount: "ada")
+      isUnfinished = try await withEngine(journal) { [steps] engine in
+        // A search begins again, so each start makes one step more.
+        var turns = UnfinishedWork.Turns()
+        for _ in 0..<steps {
+          switch turns.next(in: engine.root) {
+          case nil: return false
+          case .step(let mark):
+            _ = try await engine.transact {
+              try UnfinishedWork.step(
+                of: mark, in: &$0, entriesMax: 2, withoutAccounts: mark.accountsToDelete)
+            }
+          case .look(var search):
+            search.look(in: engine.root, scannedMax: 2)
+            turns.note(search)
+          case .write(var search):
+            _ = try await engine.transact { [search] in try search.write(in: &$0, entriesMax: 2) }
+            search.noteWritten(entriesMax: 2)
+            turns.note(search)
+          }
+          #expect(SocialCheck.problems(in: engine.root) == [])
         }
-        #expect(SocialCheck.problems(in: engine.root) == [])
         return true
       }
     }
@@ -174,13 +226,14 @@ import Testing
         _ = try await blog.comment("ada", on: others)
       }
       try await begin(blog)
-      try await step(blog)
+      var work = Work()
+      for _ in 0..<2 { try await turn(blog, &work) }
       try await blog.star("bob", own[5])
       _ = try await blog.comment("bob", on: own[5])
       try await blog.make { [id = own[4]] in try Posts.delete(id, by: "ada", in: &$0) }
       let late = try await blog.post("bob")
       try await blog.star("eve", late)
-      try await finish(blog)
+      try await finish(blog, work)
       expectErased(blog)
       #expect(blog.at("posts").childCount == 2 && blog.at("posts/\(late)/starCount") == 1)
       #expect(blog.at("post-comments").isAbsent)
@@ -191,9 +244,10 @@ import Testing
     try await Blog.with { blog in
       for _ in 0..<3 { _ = try await blog.post("ada") }
       try await begin(blog)
-      for _ in 0..<3 { try await step(blog) }
+      var work = Work()
+      for _ in 0..<4 { try await turn(blog, &work) }
       _ = try await blog.post("ada", "late")
-      try await finish(blog)
+      try await finish(blog, work)
       expectErased(blog)
     }
   }
@@ -207,23 +261,11 @@ import Testing
         try await blog.make { _ in
           Decision(try Write([.init(Path.root.child("erasures").child("ada"), value)]), ())
         }
-        #expect(accountToDelete(blog) == nil)
-        try await step(blog)
+        #expect(accountsToDelete(blog) == [])
+        try await finish(blog)
         #expect(blog.root == before, "\(mark)")
       }
     }
-  }
-
-  /// Runs the step of the next turn. Returns its user.
-  private func step(_ blog: Blog, _ turns: inout UnfinishedWork.Turns) async throws -> Key {
-    let next = turns.next(in: blog.root)
-    let mark = try #require(next)
-    try await blog.make {
-      try UnfinishedWork.step(
-        of: mark, in: &$0, entriesMax: Self.entriesMax, scannedMax: Self.scannedMax,
-        withoutAccount: mark.accountToDelete)
-    }
-    return try #require(mark.erasedUser)
   }
 
   @Test(arguments: 1...6)
@@ -232,44 +274,144 @@ import Testing
   ) async throws {
     try await Blog.with { blog in
       let uids = try (0..<count).map { try Key("u\($0)") }
-      for _ in 0..<20 { _ = try await blog.post("bob") }
-      for uid in uids { try await blog.make { try Erasure.begin(of: uid, in: &$0) } }
-      var turns = UnfinishedWork.Turns()
-      // The stages of posts and comments, and then seven searches in 20 posts for each user.
-      for round in 0..<9 {
-        var served: [Key] = []
-        for _ in uids { served.append(try await step(blog, &turns)) }
-        #expect(Set(served) == Set(uids), "round \(round): \(served)")
+      for uid in uids {
+        try await blog.join(uid.text)
+        for _ in 0..<5 { _ = try await blog.post(uid) }
+        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
       }
-      let end = turns.next(in: blog.root)
-      #expect(end == nil && !UnfinishedWork.exists(in: blog.root))
+      var work = Work()
+      try await turn(blog, &work)
+      // Three steps remove five posts.
+      for round in 0..<3 {
+        work.served = []
+        for _ in uids { try await turn(blog, &work) }
+        #expect(Set(work.served) == Set(uids), "round \(round): \(work.served)")
+      }
+      try await finish(blog, work)
     }
   }
 
-  @Test func `posts and comments of all deleted users go before any search for stars`() async throws
+  @Test(arguments: [1, 60])
+  func `one search finds the stars of all deleted users, in few commits`(
+    _ count: Int
+  ) async throws {
+    try await Blog.with { blog in
+      for _ in 0..<20 { _ = try await blog.post("bob") }
+      for number in 0..<count {
+        let uid = try Key("u\(number)")
+        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
+      }
+      let work = try await finish(blog)
+      // Twenty posts are seven looks. The accounts are one commit, and each profile is one with steps of few entries.
+      #expect(work.looks == 7)
+      #expect(work.commits == 1 + count)
+    }
+  }
+
+  @Test func `a deletion that comes during a search waits for two searches, with others behind it`()
+    async throws
   {
     try await Blog.with { blog in
-      let others = try await blog.post("bob")
+      var posts: [Key] = []
+      for _ in 0..<20 { posts.append(try await blog.post("bob")) }
+      try await blog.star("ada", posts[0])
+      try await blog.star("eve", posts[0])
+      try await blog.make { try Erasure.begin(of: "early", in: &$0) }
+      var work = Work()
+      while work.looks < 3 { try await turn(blog, &work) }
+      try await begin(blog)
+      var others = 0
+      while !blog.at("users/ada").isAbsent {
+        // Users without data are deleted all the time.
+        let uid = try Key("u\(others)")
+        others += 1
+        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
+        try await turn(blog, &work)
+      }
+      #expect(work.looks <= 14)
+      #expect(blog.at("posts/\(posts[0])/starCount") == 1)
+      try await finish(blog, work)
+    }
+  }
+
+  @Test func `a search takes turns with the removal of posts`() async throws {
+    try await Blog.with { blog in
       for _ in 0..<20 { _ = try await blog.post("bob") }
-      // The search for the stars of the first users has begun when the last one is deleted.
-      let early = try (0..<3).map { try Key("a\($0)") }
-      for uid in early { try await blog.make { try Erasure.begin(of: uid, in: &$0) } }
-      var turns = UnfinishedWork.Turns()
-      for _ in 0..<(3 * early.count) { _ = try await step(blog, &turns) }
-      for _ in 0..<6 {
-        _ = try await blog.post("eve")
-        _ = try await blog.comment("eve", on: others)
+      for _ in 0..<20 { _ = try await blog.post("eve") }
+      for uid in ["ada", "eve"] as [Key] {
+        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
       }
-      try await blog.make { try Erasure.begin(of: "eve", in: &$0) }
-      let before = early.map { blog.at("erasures/\($0)") }
-      #expect(before.allSatisfy { $0.child("stage") == "stars" })
-      while !blog.at("user-posts/eve").isAbsent || !blog.at("user-comments/eve").isAbsent {
-        #expect(try await step(blog, &turns) == "eve")
+      var work = Work()
+      for _ in 0..<9 { try await turn(blog, &work) }
+      #expect(work.served.dropFirst() == [nil, "eve", nil, "eve", nil, "eve", nil, "eve"])
+      try await finish(blog, work)
+    }
+  }
+
+  @Test func `many stars of many deleted users go, with those of others kept`() async throws {
+    try await Blog.with { blog in
+      let posts = [try await blog.post("bob"), try await blog.post("eve")]
+      let uids = try (0..<9).map { try Key("u\($0)") }
+      for uid in uids {
+        for post in posts { try await blog.star(uid, post) }
+        try await blog.make { try Erasure.begin(of: uid, in: &$0) }
       }
-      #expect(early.map { blog.at("erasures/\($0)") } == before)
-      #expect(blog.at("posts").childCount == 21 && blog.at("post-comments").isAbsent)
-      while UnfinishedWork.exists(in: blog.root) { _ = try await step(blog, &turns) }
-      #expect(blog.at("users/eve").isAbsent)
+      // One post has fewer stars than there are users, and the other one has more.
+      let few = try await blog.post("bob")
+      for uid in [uids[3], "bob"] { try await blog.star(uid, few) }
+      for uid in ["x0", "x1", "x2"] as [Key] { try await blog.star(uid, posts[1]) }
+      try await finish(blog)
+      #expect(blog.at("posts/\(posts[0])/stars").isAbsent)
+      #expect(blog.at("posts/\(posts[1])/starCount") == 3)
+      #expect(blog.at("user-posts/bob/\(few)/stars").json() == #"{"bob":true}"#)
+    }
+  }
+
+  @Test func `a post that the list of its author lacks is removed too`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      _ = try await blog.engine.transact { _ in
+        Decision(try Write([.init(Path.root.child("user-posts"), .absent)]), ())
+      }
+      _ = try await blog.engine.transact { try Erasure.begin(of: "ada", in: &$0) }
+      try await finish(blog, Work(isChecked: false))
+      #expect(blog.at("posts/\(id)").isAbsent && blog.at("users/ada").isAbsent)
+    }
+  }
+
+  @Test func `a new deletion of the same user is not done with the search of the first`() async throws
+  {
+    try await Blog.with { blog in
+      var posts: [Key] = []
+      for _ in 0..<8 { posts.append(try await blog.post("bob")) }
+      try await begin(blog)
+      var work = Work()
+      while work.looks < 2 { try await turn(blog, &work) }
+      // The search has passed this post.
+      try await blog.star("ada", posts[0])
+      try await begin(blog)
+      try await finish(blog, work)
+      expectErased(blog)
+      #expect(blog.at("posts/\(posts[0])/starCount") == 0)
+    }
+  }
+
+  @Test func `the number of deleted users whose data is left is bounded`() async throws {
+    try await Blog.with { blog in
+      for uid in ["u1", "u2"] as [Key] {
+        try await blog.make { try Erasure.begin(of: uid, pendingMax: 2, in: &$0) }
+      }
+      let error = await blog.refusal { try Erasure.begin(of: "u3", pendingMax: 2, in: &$0) }
+      #expect(error == .tooManyErasures)
+      // A user whose removal has begun, and the administrator, are not refused.
+      let again = try await blog.engine.transact {
+        Decision(nil, try Erasure.begin(of: "u1", pendingMax: 2, in: &$0).write == nil)
+      }
+      #expect(again.result)
+      try await blog.make { try Erasure.begin(of: "u3", in: &$0) }
+      try await finish(blog)
+      try await blog.make { try Erasure.begin(of: "u4", pendingMax: 2, in: &$0) }
+      try await finish(blog)
     }
   }
 
@@ -287,8 +429,8 @@ import Testing
       }
       var turns = UnfinishedWork.Turns()
       var found: [Key?] = []
-      for _ in 0...further { found.append(turns.next(in: blog.root)?.erasedUser) }
-      #expect(found == (further == 0 ? ["z"] : ["a10000", "z"]))
+      for _ in 0...further { found.append(turns.nextMark(in: blog.root)?.key) }
+      #expect(found == (further == 0 ? ["z"] : [nil, "z"]))
     }
   }
 
@@ -296,12 +438,12 @@ import Testing
     try await Blog.with { blog in
       try await begin(blog)
       var turns = UnfinishedWork.Turns()
-      let next = turns.next(in: blog.root)
+      let next = turns.nextMark(in: blog.root)
       let mark = try #require(next)
       try await finish(blog)
       let before = blog.root
       let step = try await blog.engine.transact { proposal in
-        let decision = try UnfinishedWork.step(of: mark, in: &proposal, withoutAccount: "ada")
+        let decision = try UnfinishedWork.step(of: mark, in: &proposal, withoutAccounts: ["ada"])
         return Decision(nil, decision.write == nil)
       }
       #expect(step.result && blog.root == before)

@@ -13,185 +13,10 @@ import Testing
 
 /// Hubs of their own for clients with many subscriptions.
 @Suite(.timeLimit(.minutes(20))) struct OwnHubTests {
-  /// Hubs on a loop that a test runs. The turns of own hubs are given by the test.
-  private final class Setting: Sendable {
-    let engine: Engine
-    let loop = NIOAsyncTestingEventLoop()
-    let hubs: NIOLoopBound<EventHubs>
-    private let due: NIOLoopBoundBox<(() -> Void)?>
-    private let connections: NIOLoopBoundBox<[Connection]>
-
-    init(_ operations: Operations) async throws {
-      engine = operations.engine
-      let due = NIOLoopBoundBox<(() -> Void)?>.makeBoxSendingValue(nil, eventLoop: loop)
-      self.due = due
-      connections = .makeBoxSendingValue([], eventLoop: loop)
-      let inbox = LoopInbox(operations.engine, loop: loop)
-      let shared = EventHub.test(inbox, operations.engine)
-      hubs = try await loop.executeInContext { [loop] in
-        inbox.onWakeUp { shared.drainSoon() }
-        let turns = LoopTurns(loop: loop) { due.value = $0 }
-        return NIOLoopBound(EventHubs(shared, operations, turns: turns), eventLoop: loop)
-      }
-    }
-
-    /// Opens a connection, and begins subscriptions to so many queries of one place. Returns its number.
-    func open(
-      _ count: Int, network: String? = nil, _ authorization: ListenAuthorization? = nil
-    ) async throws -> Int {
-      try await loop.executeInContext { [self] in
-        let connection = Connection(hubs.value, network: network, authorization)
-        connections.value.append(connection)
-        for _ in 0..<count { try connection.begin(hubs.value) }
-        return connections.value.count - 1
-      }
-    }
-
-    func begin(_ number: Int) async throws {
-      try await onLoop(number) { [self] in try $0.begin(hubs.value) }
-    }
-
-    /// Whether a connection uses the shared hub.
-    func isShared(_ number: Int) async throws -> Bool {
-      try await onLoop(number) { [self] in $0.hub === hubs.value.shared }
-    }
-
-    /// The number of own hubs.
-    var ownCount: Int {
-      get async throws { try await loop.executeInContext { [self] in hubs.value.ownCount } }
-    }
-
-    /// The views of the shared hub and of the hub of a connection, and the moves to that hub.
-    func left(_ number: Int) async throws -> [Int] {
-      try await onLoop(number) { [self] connection in
-        let (shared, own) = (hubs.value.shared.state.value, connection.hub.state.value)
-        return [shared.viewCount, own.viewCount, own.moves]
-      }
-    }
-
-    func onLoop<Value: Sendable>(
-      _ number: Int, _ body: @escaping @Sendable (Connection) throws -> Value
-    ) async throws -> Value {
-      try await loop.executeInContext { [self] in try body(connections.value[number]) }
-    }
-
-    func write(_ number: Int64, to path: String = "place/x") async throws {
-      _ = try await engine.transact { _ in
-        Decision(try Write([Write.Item(try Path(path), Node(number))]), ())
-      }
-    }
-
-    /// Waits until the engine has done what the loop has asked for. The loop takes nothing.
-    func waitForEngine() async throws {
-      _ = try await engine.transact { _ in Decision(nil, ()) }
-    }
-
-    /// Waits until the engine and the shared hub have nothing left to do.
-    func waitUntilIdle() async throws {
-      for _ in 0..<3 {
-        try await waitForEngine()
-        await loop.run()
-      }
-    }
-
-    /// Gives own hubs their turns until they want none.
-    func giveTurns() async throws {
-      repeat { try await waitUntilIdle() } while try await giveTurn()
-    }
-
-    /// Gives an own hub a turn. Returns whether one wanted it.
-    func giveTurn() async throws -> Bool {
-      try await loop.executeInContext { [due] in
-        guard let body = due.value.take() else { return false }
-        body()
-        return true
-      }
-    }
-  }
-
-  /// A connection that notes the numbers of the commits whose events it gets.
-  fileprivate final class Connection: Subscriber {
-    private let network: String?
-    private let authorization: ListenAuthorization?
-    private(set) var hub: EventHub
-    private(set) var subscriptions: [HubSubscription] = []
-    /// The numbers of the starts and of the events, in the order in which they came.
-    private(set) var sequences: [Int64] = []
-    /// The number of events of each subscription.
-    private(set) var counts: [Int64: Int] = [:]
-    /// The number of the last commit of each subscription.
-    private var last: [Int64: Int64] = [:]
-    /// Whether a subscription got a commit twice, or an older one.
-    private(set) var isRepeated = false
-    /// The number of subscriptions that did not begin.
-    private(set) var refused = 0
-    /// The subscriptions that were cancelled.
-    private(set) var cancelled: [Int64] = []
-
-    init(_ hubs: EventHubs, network: String?, _ authorization: ListenAuthorization?) {
-      hub = hubs.shared
-      self.network = network
-      self.authorization = authorization
-    }
-
-    private var turns: TurnGroup {
-      TurnGroup(network: network, connection: ObjectIdentifier(self))
-    }
-
-    func begin(_ hubs: EventHubs) throws {
-      let number = Int64(subscriptions.count + 1)
-      let subscription = HubSubscription(
-        number: number, isAuthorized: authorization != nil, network: network, subscriber: self)
-      let order = Order.child(Path.root.child(try Key("o\(number)")))
-      let listening = Listening(try Path("place"), try Query(order: order), form: .value)
-      let present = hub
-      hub = hubs.hub(for: turns, using: present, count: subscriptions.count + 1)
-      if hub !== present { hub.take(subscriptions, from: present) }
-      subscriptions.append(subscription)
-      hub.begin(subscription, listening, authorization) { [self] result in
-        switch result {
-        case .success(let start): sequences.append(start.sequence)
-        case .failure: refused += 1
-        }
-      }
-    }
-
-    func endAll() {
-      for subscription in subscriptions { hub.end(subscription) }
-    }
-
-    func accepts(_ notifications: [Notification], bytes: ValueBytes, for number: Int64) -> Bool {
-      for notification in notifications {
-        if let last = last[number], last >= notification.sequence { isRepeated = true }
-        last[number] = notification.sequence
-      }
-      counts[number, default: 0] += notifications.count
-      sequences += notifications.map(\.sequence)
-      return true
-    }
-
-    func send(events lines: ByteBuffer) {}
-    func send(eventHead head: ByteBuffer, rest: ByteBuffer) {}
-    func send(events lines: LinePieces) {}
-
-    func cancel(_ subscription: Int64, _ code: WireError.Code) {
-      cancelled.append(subscription)
-      for found in subscriptions where found.number == subscription { hub.end(found) }
-    }
-  }
-
-  private func withSetting(_ body: (Setting) async throws -> Void) async throws {
-    try await withServer(.inProcess) { server in
-      let setting = try await Setting(server.parts.operations)
-      try await body(setting)
-      await setting.loop.shutdownGracefully()
-    }
-  }
-
   @Test func `a reply does not wait for the events of a connection with many subscriptions`()
     async throws
   {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let light = try await setting.open(1)
       let many = try await setting.open(EventHubs.connectionMax + 1)
       try await setting.giveTurns()
@@ -208,7 +33,7 @@ import Testing
   }
 
   @Test func `a connection moves with its first subscription beyond the bound`() async throws {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let number = try await setting.open(EventHubs.connectionMax)
       #expect(try await setting.isShared(number))
       try await setting.begin(number)
@@ -233,7 +58,7 @@ import Testing
   @Test func `the connections of a network with many subscriptions share a hub of their own`()
     async throws
   {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let each = EventHubs.connectionMax
       var shared: [Int] = []
       // Subscriptions that have not begun count as well.
@@ -256,7 +81,7 @@ import Testing
   }
 
   @Test func `further clients with many subscriptions share the last hub`() async throws {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       var numbers: [Int] = []
       for _ in 0..<EventHubs.ownMax + 2 {
         numbers.append(try await setting.open(EventHubs.connectionMax + 1))
@@ -277,7 +102,7 @@ import Testing
   @Test func `a client with one subscription does not wait for one with a thousand queries`()
     async throws
   {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let light = try await setting.open(1)
       let many = try await setting.open(1_000)
       try await setting.giveTurns()
@@ -305,7 +130,7 @@ import Testing
     let authorization = ListenAuthorization { root, _ in
       ReadVerdict(isAllowed: root.at(place).isAbsent, paths: [place])
     }
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let count = EventHubs.connectionMax
       let number = try await setting.open(count, authorization)
       try await setting.giveTurns()
@@ -331,7 +156,7 @@ import Testing
 
   @Test(arguments: [false, true])
   func `a connection may end while its subscriptions move`(_ isBeforeMove: Bool) async throws {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let number = try await setting.open(EventHubs.connectionMax)
       if isBeforeMove {
         // Some have not begun.
@@ -354,7 +179,7 @@ import Testing
   }
 
   @Test func `a move ends when the engine is stopping`() async throws {
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       let number = try await setting.open(EventHubs.connectionMax)
       try await setting.giveTurns()
       try await setting.write(1)
@@ -374,7 +199,7 @@ import Testing
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "OwnHubTests.moves")
-    try await withSetting { setting in
+    try await withOwnHubSetting { setting in
       var commit: Int64 = 0
       var connections: [Int] = []
       // Some share a network, and so a hub of their own.
@@ -419,7 +244,7 @@ import Testing
   }
 
   private func counts(
-    _ setting: Setting, _ connections: [Int]
+    _ setting: OwnHubSetting, _ connections: [Int]
   ) async throws -> [[Int64: Int]] {
     var counts: [[Int64: Int]] = []
     for number in connections { counts.append(try await setting.onLoop(number) { $0.counts }) }
@@ -430,7 +255,7 @@ import Testing
   {
     try await withServer(.inProcess) { server in
       let operations = server.parts.operations
-      let setting = try await Setting(operations)
+      let setting = try await OwnHubSetting(operations)
       let number = try await setting.open(EventHubs.connectionMax + 1)
       try await setting.giveTurns()
       let gate = DispatchSemaphore(value: 0)
