@@ -332,9 +332,7 @@ extension AccountChanges {
   ///   - hash: the hash of the new password; empty to remove the password; nil to keep it.
   fileprivate func apply(to account: inout Account, email: EmailAddress?, hash: String?) {
     if let email {
-      if !email.normalized.utf8.elementsEqual(account.emailNormalized.utf8) {
-        account.details.isEmailVerified = false
-      }
+      if !email.isProved(by: account.email) { account.details.isEmailVerified = false }
       account.email = email.given
       account.emailNormalized = email.normalized
     } else if self.email == .remove {

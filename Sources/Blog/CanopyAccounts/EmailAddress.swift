@@ -40,6 +40,15 @@ public struct EmailAddress: Sendable, Equatable {
     self.normalized = normalized
   }
 
+  /// Whether a user who has proved another spelling has proved this one: both have the same bytes, apart from the case of
+  /// ASCII letters.
+  ///
+  /// Other spellings with one normalized form can be different addresses for a mail server. An example is the Kelvin
+  /// sign, U+212A, whose lower case is `k`.
+  func isProved(by spelling: String) -> Bool {
+    given.utf8.elementsEqual(spelling.utf8) { $0.asciiLowercased == $1.asciiLowercased }
+  }
+
   /// The part before the `@` of the normalized address.
   var localPart: String {
     let scalars = normalized.unicodeScalars
@@ -66,4 +75,11 @@ extension String {
   ///
   /// The standard library has no public function for it, so this uses Foundation.
   var composed: String { precomposedStringWithCanonicalMapping }
+}
+
+extension UInt8 {
+  /// The lower case of an ASCII letter; other bytes unchanged.
+  fileprivate var asciiLowercased: UInt8 {
+    UInt8(ascii: "A")...UInt8(ascii: "Z") ~= self ? self | 0x20 : self
+  }
 }

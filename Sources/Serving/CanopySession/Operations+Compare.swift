@@ -15,7 +15,7 @@ public import CanopyWire
 /// evaluated before anything is hashed, so the time of the reply reveals nothing.
 ///
 /// There is one exception: a caller that may not read may create a value at a location that has no value. It cannot
-/// probe locations in this way, because the value stays. The exception does not apply to a priority: at a location
+/// probe locations in this way, because the value stays. The exception does not apply to priorities: at a location
 /// without a value, setting a priority leaves nothing behind.
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
@@ -37,7 +37,8 @@ struct CompareAndSet: Sendable {
     guard !location.isPriority, etag.hasSameBytes(as: Node.absent.etag), write.items.count == 1,
       let item = write.items.first, item.location == location
     else { return false }
-    return !item.value.node.isAbsent || !item.value.serverValues.isEmpty
+    // The server's values of priorities leave nothing behind, as no value is there to which they could belong.
+    return !item.value.node.isAbsent || item.value.serverValues.contains { !$0.isPriority }
   }
 
   /// A value and its ETag.

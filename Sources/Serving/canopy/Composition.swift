@@ -42,6 +42,7 @@ struct Composition: Sendable {
     let store = try SQLiteStore(folder: folder, configuration: configuration)
     do {
       if configuration.acceptsLoss { try await store.acceptLosses() }
+      try await store.beginNewNumbersIfNeeded(at: now())
       try await self.init(
         store: store, engine: engine, settings: settings, hasher: hasher, now: now,
         metrics: metrics, logger: logger)

@@ -51,6 +51,7 @@ struct NamespaceOpening: NamespaceSource {
     }
     do {
       if configuration.acceptsLoss { try await store.acceptLosses() }
+      try await store.beginNewNumbersIfNeeded(at: Composition.now())
       var configuration = engine
       configuration.indexPlan = rules.indexPlan
       let engine = try await Engine(

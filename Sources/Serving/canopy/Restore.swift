@@ -18,7 +18,7 @@ struct Restore: AsyncParsableCommand {
       (--retained-commits, --retained-seconds, --retained-bytes): the command undoes them. With an older backup of the \
       same server, it makes the commits between the two backups again instead. The accounts, the sessions, the rules and \
       the on-disconnect writes are always those of the newer backup; accounts that have no profile at an earlier point \
-      are removed. New commits get much higher numbers, so that no client takes them for commits that are lost.
+      are removed. New commits get new numbers, so that no client takes them for commits that are lost.
       """)
 
   @Argument(help: "The file of the backup.") var file: String
@@ -49,7 +49,9 @@ struct Restore: AsyncParsableCommand {
       let point: RestorePoint =
         upToSequence.map { .sequence($0) } ?? upToTime.map { .time($0.milliseconds) } ?? .last
       let only = namespace ?? (upToSequence == nil ? nil : .default)
-      let restoring = Restoring(BackupFile(file), older: older.map { BackupFile($0) }) {
+      let restoring = Restoring(
+        BackupFile(file), older: older.map { BackupFile($0) }, now: Composition.now
+      ) {
         only == nil || $0 == only ? point : .last
       }
       let number = Int(ProcessInfo.processInfo.processIdentifier)

@@ -162,8 +162,8 @@ struct FolderCheck {
         let posts = root.at(try Path("posts")).childCount
         try report(
           name == .default
-            ? "ok: \(sequence) commits, \(posts) posts, nothing wrong"
-            : "namespace \(name): ok: \(sequence) commits, nothing wrong")
+            ? "ok: up to commit \(sequence), \(posts) posts, nothing wrong"
+            : "namespace \(name): ok: up to commit \(sequence), nothing wrong")
       }
     }
     try store.close()

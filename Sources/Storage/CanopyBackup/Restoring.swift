@@ -21,17 +21,21 @@ public struct Restoring: Sendable {
   public let older: BackupFile?
   /// The commit up to which each namespace is restored.
   private let point: @Sendable (NamespaceName) -> RestorePoint
+  private let now: @Sendable () -> Int64
 
   /// Creates the work.
   ///
-  /// - Parameter point: returns the commit up to which a namespace is restored.
+  /// - Parameters:
+  ///   - now: the clock, in milliseconds since 1970, which determines the numbers of new commits.
+  ///   - point: returns the commit up to which a namespace is restored.
   public init(
-    _ file: BackupFile, older: BackupFile? = nil,
+    _ file: BackupFile, older: BackupFile? = nil, now: @escaping @Sendable () -> Int64,
     to point: @escaping @Sendable (NamespaceName) -> RestorePoint
   ) {
     self.file = file
     self.older = older
     self.point = point
+    self.now = now
   }
 
   /// Returns the paths of the temporary folders of `run`.
@@ -92,7 +96,7 @@ public struct Restoring: Sendable {
     let older = try point == .last ? nil : base.map { try SQLiteStore.reading(place($0)) }
     let result: Result<Int64, any Error>
     do {
-      result = .success(try await store.restore(to: point, from: older, copyTime: time))
+      result = .success(try await store.restore(to: point, from: older, copyTime: time, at: now()))
     } catch { result = .failure(error) }
     try? older?.close()
     try store.close()

@@ -56,7 +56,7 @@ extension SQLiteStore {
       let tail = try TailFile(folder: folder, isRelaxed: false).read()
       try copyServed(folder, to: copy, pagesPerStep, afterStep)
       let result = try checkCopy(copy, of: folder, whileChecking)
-      guard let tail, !tail.isRelaxed || tail.isOfThisBoot else { return result }
+      guard let tail, !tail.allowsLoss else { return result }
       guard result.sequence >= tail.tail.sequence else {
         throw StoreError.damaged(
           "\(tail.tail.sequence - result.sequence) commits that were stored are missing from \(folder), up to number "

@@ -58,7 +58,7 @@ extension Opening {
   func refuseEmpty(_ pool: DatabasePool) throws {
     guard hasTrace, !configuration.acceptsLoss, try pool.read({ try Schema.version($0) }) == .empty
     else { return }
-    if let tail, tail.isRelaxed, !tail.isOfThisBoot { return }
+    if let tail, tail.allowsLoss { return }
     throw StoreError.damaged(
       "\(path) has no tables, but the folder has been used, so its write-ahead log was lost: restore the data "
         + "folder from a backup, or run canopy serve --accept-loss to begin with an empty one")

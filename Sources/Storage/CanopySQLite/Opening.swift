@@ -214,7 +214,7 @@ struct Opening {
 
   private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
     // With relaxed durability, a power failure may lose the last commits.
-    if let tail, tail.isRelaxed, !tail.isOfThisBoot { return [] }
+    if let tail, tail.allowsLoss { return [] }
     // A first start that was interrupted has acknowledged nothing, so a torn end of its log is no loss. Its tables are in
     // the log only; a file with tables may have had commits in the log.
     let isFirstStart = try tail == nil && DatabaseHead(path).hasFirstPageOnly && isUnstarted(db)

@@ -19,12 +19,12 @@ public struct Losses: Sendable {
 extension SQLiteStore {
   /// Removes damaged rows and keeps the others. Call once after opening a folder whose configuration accepts losses.
   ///
-  /// Logs a warning for each loss. If there is one, the journal is emptied and continues after all sequence numbers that
-  /// it had, so that no listener resumes from a lost commit. If rows of accounts or sessions are missing or older than
+  /// Logs a warning for each loss. If there is one, the journal is emptied and continues with new sequence numbers, so that
+  /// no listener resumes from a lost commit. If rows of accounts or sessions are missing or older than
   /// the last change, all logins end, because an older row may be one that was revoked. O(size).
   ///
-  /// - Parameter now: the time in milliseconds since 1970, from which logins count if they end; nil for that of the
-  ///   configuration.
+  /// - Parameter now: the time in milliseconds since 1970, from which logins count if they end, and which determines the new
+  ///   sequence numbers; nil for that of the configuration.
   /// - Returns: the losses.
   /// - Throws: `StoreError` if the rest of the file cannot be used either; then only a backup helps.
   @discardableResult
@@ -45,10 +45,8 @@ extension SQLiteStore {
       // Clients have seen keys of lost commits, so these must not be generated again.
       if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
-      try await begin(
-        state, state.tree.root, replacing: LocationSet(),
-        at: max(state.sequence, found?.sequence ?? 0, lastCommit) + 1
-      ) { _ in }
+      try await beginNewNumbers(
+        state, state.tree.root, replacing: LocationSet(), after: lastCommit, at: now)
       try await refuseWrongTime()
       return result
     } catch let error as DatabaseError {

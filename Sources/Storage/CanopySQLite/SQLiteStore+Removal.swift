@@ -7,12 +7,17 @@ extension SQLiteStore {
   /// The folder gets its name when all its files are on the disk. So a crash leaves the whole folder, or no folder of the
   /// name; the rest under the other name can be deleted at any time.
   ///
+  /// The first server that opens the folder begins with new sequence numbers, because clients may remember those of an
+  /// earlier folder of the name.
+  ///
   /// - Parameter new: an unused path in the same parent folder, under which the folder is filled.
   /// - Throws: `StoreError`, also if a folder of the name has files. Then it is unchanged.
   public static func create(folder: String, through new: String) throws {
     var made = new
     do {
-      try SQLiteStore(folder: new).close()
+      var configuration = Configuration()
+      configuration.requiresNewNumbers = true
+      try SQLiteStore(folder: new, configuration: configuration).close()
       // While it is locked, no other command deletes it as a rest.
       let lock = try FolderLock(folder: new)
       defer { lock.release() }

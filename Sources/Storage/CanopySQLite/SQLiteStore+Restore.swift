@@ -16,13 +16,6 @@ public enum RestorePoint: Equatable, Sendable {
 
 /// The restoring of the copy of a database, which no server has used yet.
 extension SQLiteStore {
-  /// The distance between the last restored commit and the first new one.
-  ///
-  /// Clients have seen commits after the backup, which are lost. A new commit with the number of such a commit would let a
-  /// client resume as if it had all earlier changes. No server makes as many commits between two backups, and 9,000
-  /// restores fit into the integers of JavaScript.
-  public static let restoreGap: Int64 = 1_000_000_000_000
-
   /// Replaces the journal by an empty one that starts from the tree after a commit. New commits get higher numbers.
   ///
   /// Without an older database, undoes the later commits by their before-images. With one, makes the commits of this
@@ -35,10 +28,11 @@ extension SQLiteStore {
   ///   - point: the last commit to keep.
   ///   - older: an earlier copy of the same database, which begins the tree; nil for none.
   ///   - copyTime: the time of the copy in milliseconds since 1970.
+  ///   - now: the present time in milliseconds since 1970, which determines the new sequence numbers.
   /// - Returns: the number of the last commit that was kept.
   /// - Throws: `StoreError.unreachable` if the commits do not lead to the point; then nothing is changed.
   public func restore(
-    to point: RestorePoint, from older: SQLiteStore? = nil, copyTime: Int64
+    to point: RestorePoint, from older: SQLiteStore? = nil, copyTime: Int64, at now: Int64
   ) async throws -> Int64 {
     var state = try await load(keeping: IndexPlan())
     let begin = try await older?.load(keeping: IndexPlan())
@@ -73,7 +67,7 @@ extension SQLiteStore {
     }
     let root = state.tree.root
     // The commits that are removed have numbers up to `last`, which may be greater than the number of the point.
-    try await self.begin(state, root, replacing: replaced, at: last + Self.restoreGap) { _ in }
+    try await beginNewNumbers(state, root, replacing: replaced, after: last, at: now)
     return sequence
   }
 

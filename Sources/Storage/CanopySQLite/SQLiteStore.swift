@@ -50,6 +50,8 @@ public final class SQLiteStore: Sendable {
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
     /// contain, because the keys would repeat.
     public var currentTime: Int64?
+    /// Whether the next server that opens the folder must continue with new sequence numbers.
+    var requiresNewNumbers = false
     /// Whether opening for writing creates a folder or a database that is missing.
     public var createsFolder = true
     /// The log for losses, repairs and failures of background work.
@@ -172,10 +174,12 @@ public final class SQLiteStore: Sendable {
           "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
         )
       }
+      if needsNewNumbers(after: now) { tailFile.requireNewNumbers() }
       try tailFile.open()
       // The old contents are the evidence of a loss, and stay until the loss is accepted.
       if !configuration.acceptsLoss { tailFile.write(now) }
-      if configuration.durability == .full { try tailFile.synchronize() }
+      // Also with relaxed durability, because the file is the only trace of a loss of power.
+      try tailFile.synchronize()
     } catch {
       // The pages are not checked yet.
       logCopier.close()

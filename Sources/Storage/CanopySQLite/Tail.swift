@@ -31,6 +31,11 @@ package final class TailFile: Sendable {
     var isOfThisBoot: Bool
     /// Whether the durability was relaxed, so that the commits may not have been on the disk.
     var isRelaxed: Bool
+    /// Whether the next server must continue with new sequence numbers.
+    var needsNewNumbers: Bool
+
+    /// Whether commits that clients have seen may be lost without a trace.
+    var allowsLoss: Bool { isRelaxed && !isOfThisBoot }
   }
 
   private static let magic = Array("CANOPYT1".utf8)
@@ -40,6 +45,7 @@ package final class TailFile: Sendable {
   private let path: String
   private let isRelaxed: Bool
   private let descriptor = Mutex<Int32?>(nil)
+  private let marksNewNumbers = Atomic(false)
 
   package init(folder: String, isRelaxed: Bool) {
     self.folder = folder
@@ -77,9 +83,26 @@ package final class TailFile: Sendable {
       let boot = Boot.id
       return Contents(
         tail: tail, isOfThisBoot: boot != (0, 0) && boot == (number(6), number(7)),
-        isRelaxed: number(5) != 0)
+        isRelaxed: number(5) & Flag.relaxed != 0,
+        needsNewNumbers: number(5) & Flag.newNumbers != 0)
     }
   }
+
+  /// The bits of the number with the state of the file.
+  private enum Flag {
+    static let relaxed: Int64 = 1
+    static let newNumbers: Int64 = 2
+  }
+
+  /// Whether the next server must continue with new sequence numbers: see `NewNumbers`. It is written with each write of
+  /// the file, so that a program that only changes the folder does not remove the mark.
+  var needsNewNumbers: Bool { marksNewNumbers.load(ordering: .acquiring) }
+
+  /// Marks the file in all later writes until `noteNewNumbers`.
+  func requireNewNumbers() { marksNewNumbers.store(true, ordering: .releasing) }
+
+  /// Ends the mark in all later writes.
+  func noteNewNumbers() { marksNewNumbers.store(false, ordering: .releasing) }
 
   /// Returns the bytes of a file, at most one more than a valid file has: a damaged file may be of any size. Returns nil if
   /// the system reports an error.
@@ -147,7 +170,7 @@ package final class TailFile: Sendable {
       put(tail.checksum.stored, 2)
       put(tail.revision, 3)
       put(tail.time, 4)
-      put(isRelaxed ? 1 : 0, 5)
+      put((isRelaxed ? Flag.relaxed : 0) | (needsNewNumbers ? Flag.newNumbers : 0), 5)
       put(boot.0, 6)
       put(boot.1, 7)
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))

@@ -79,9 +79,9 @@ import Testing
     #expect(mode as? Int == 0o600)
     #expect(try await server.terminate() == 0)
 
-    try await run("verify", file, mentions: "ok: ", "namespace shop: ok: 1 commits")
+    try await run("verify", file, mentions: "ok: ", "namespace shop: ok: up to commit ")
     try await run(
-      "restore", file, "--data", new, mentions: "namespace shop: restored up to commit 1")
+      "restore", file, "--data", new, mentions: "namespace shop: restored up to commit ")
     let tree = try JSONValue(json: try await export(new, "/n"), limits: .none)
     let count = try #require(tree.names).count
     #expect(1...last ~= count, "\(count) of \(last)")
@@ -227,7 +227,7 @@ import Testing
       #expect(metrics.contains(text))
     }
     #expect(server.log.contains("a backup is complete"))
-    try await run("verify", data + "/backups/" + name, mentions: "ok: 1 commits")
+    try await run("verify", data + "/backups/" + name, mentions: "ok: up to commit 1,")
     #expect(try await server.terminate() == 0)
   }
 

@@ -72,6 +72,23 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `the put of a resumed subscription has priorities only in the form sync`(_ depth: Depth)
+    async throws
+  {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("SET /a {\"x\":{\".value\":1,\".priority\":2}}")
+      for (form, data) in [("child", "\"data\":{\"x\":1}"), ("sync", "\".priority\":2")] {
+        // The journal has no commit with this number.
+        try await client.send("LISTEN /a {\"events\":\"\(form)\",\"since\":9}\n")
+        #expect(try await client.readLine().hasPrefix("+"))
+        let line = try await client.readLine()
+        #expect(line.contains("\"put\"") && line.contains(data), "\(line)")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `several listeners get the events of a commit in the order of their requests`(
     _ depth: Depth
   ) async throws {

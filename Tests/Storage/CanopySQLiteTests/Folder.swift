@@ -1,3 +1,4 @@
+import CanopyRows
 import CanopySQLite
 import CanopyTesting
 import Foundation
@@ -19,6 +20,17 @@ extension TemporaryFolder {
     do { result = .success(try await body(store)) } catch { result = .failure(error) }
     try store.close()
     return try result.get()
+  }
+
+  /// Changes `canopy.tail` as if the system had been restarted since it was written.
+  func restartSystem() throws {
+    let file = URL(filePath: path + "/canopy.tail")
+    var tail = try Data(contentsOf: file)
+    // The boot follows the magic, the sequence, the checksum, the revision, the time and the mode.
+    for offset in 48..<64 { tail[offset] = 9 }
+    let checksum = Array(tail.prefix(64)).withUnsafeBytes { Checksum.xxh64($0, seed: 4) }
+    withUnsafeBytes(of: checksum.littleEndian) { tail.replaceSubrange(64..<72, with: $0) }
+    try tail.write(to: file)
   }
 
   /// Returns a folder with copies of the current files, as a crash would leave them.

@@ -31,6 +31,8 @@ import Testing
   }
 
   let folder: Folder
+  /// The time of the restores: one day after the beginning of 2020.
+  private let now: Int64 = 1_577_923_200_000
 
   init() throws {
     folder = try Folder()
@@ -63,13 +65,13 @@ import Testing
     for sequence in 0...30 as ClosedRange<Int64> {
       let copy = try copied()
       try await copy.withStore { store in
-        let reached = try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+        let reached = try await store.restore(to: .sequence(sequence), copyTime: 50_000, at: now)
         #expect(reached == sequence)
       }
       try await copy.withStore { store in
         let (root, last) = try await store.tree()
         #expect(root == history.trees[Int(sequence)].root, "commit \(sequence)")
-        #expect(last == 30 + SQLiteStore.restoreGap)
+        #expect(last == NewNumbers.start(after: 30, at: now))
         #expect(try await store.problems().isEmpty)
         try store.append([commit(last + 1, "new", Node(1))], after: last)
       }
@@ -83,10 +85,10 @@ import Testing
     try await fill(history, checkpointAt: 4)
     let copy = try copied()
     try await copy.withStore { store in
-      #expect(try await store.restore(to: .last, copyTime: 50_000) == 10)
+      #expect(try await store.restore(to: .last, copyTime: 50_000, at: now) == 10)
       #expect(try await store.wholeHistory().isEmpty)
       let (root, last) = try await store.tree()
-      #expect(root == history.trees[10].root && last == 10 + SQLiteStore.restoreGap)
+      #expect(root == history.trees[10].root && last == NewNumbers.start(after: 10, at: now))
     }
   }
 
@@ -106,12 +108,12 @@ import Testing
       let copy = try copied()
       try await copy.withStore { store in
         if isReached {
-          _ = try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+          _ = try await store.restore(to: .sequence(sequence), copyTime: 50_000, at: now)
           #expect(try await store.tree().root == history.trees[Int(sequence)].root)
         } else {
           let before = try await store.tree()
           let error = await #expect(throws: StoreError.self) {
-            try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+            try await store.restore(to: .sequence(sequence), copyTime: 50_000, at: now)
           }
           expectAdvice(error, mentions: "\(sequence)", "from 15 to 20")
           #expect(try await store.tree() == before)
@@ -131,11 +133,11 @@ import Testing
       let copy = try copied()
       try await copy.withStore { store async throws in
         if let sequence {
-          #expect(try await store.restore(to: .time(time), copyTime: 20_000) == sequence)
+          #expect(try await store.restore(to: .time(time), copyTime: 20_000, at: now) == sequence)
           #expect(try await store.tree().root == history.trees[Int(sequence)].root)
         } else {
           let error = await #expect(throws: StoreError.self) {
-            try await store.restore(to: .time(time), copyTime: 20_000)
+            try await store.restore(to: .time(time), copyTime: 20_000, at: now)
           }
           expectAdvice(error, mentions: "1970-01-01T00:00:20")
         }
@@ -156,10 +158,10 @@ import Testing
       let copy = try copied()
       try await copy.withStore { store async throws in
         if let sequence {
-          #expect(try await store.restore(to: .time(time), copyTime: 50_000) == sequence)
+          #expect(try await store.restore(to: .time(time), copyTime: 50_000, at: now) == sequence)
         } else {
           let error = await #expect(throws: StoreError.self) {
-            try await store.restore(to: .time(time), copyTime: 50_000)
+            try await store.restore(to: .time(time), copyTime: 50_000, at: now)
           }
           expectAdvice(error, mentions: "1970-01-01T00:00:16", "--older")
         }
@@ -186,18 +188,18 @@ import Testing
       try await copy.withStore { store in
         if sequence == 5 {
           let error = await #expect(throws: StoreError.self) {
-            try await store.restore(to: .sequence(sequence), copyTime: 50_000)
+            try await store.restore(to: .sequence(sequence), copyTime: 50_000, at: now)
           }
           expectAdvice(error, mentions: "commit 6", "--older")
         }
         try await older.withStore { older in
           if 3...10 ~= sequence {
-            _ = try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000)
+            _ = try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
             #expect(try await store.tree().root == history.trees[Int(sequence)].root)
             #expect(try await store.problems().isEmpty)
           } else {
             let error = await #expect(throws: StoreError.self) {
-              try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000)
+              try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
             }
             expectAdvice(error, mentions: "from 3 to 10")
           }
@@ -214,7 +216,7 @@ import Testing
     try await other.withStore { older in
       try await copy.withStore { store in
         let error = await #expect(throws: StoreError.self) {
-          try await store.restore(to: .sequence(5), from: older, copyTime: 50_000)
+          try await store.restore(to: .sequence(5), from: older, copyTime: 50_000, at: now)
         }
         expectAdvice(error, mentions: "another history")
       }
@@ -232,7 +234,7 @@ import Testing
     }
     let copy = try copied()
     try await copy.withStore { store in
-      _ = try await store.restore(to: .sequence(2), copyTime: 50_000)
+      _ = try await store.restore(to: .sequence(2), copyTime: 50_000, at: now)
       #expect(try await store.load().clientWrites.map(\.sequence) == [1, 2])
     }
   }

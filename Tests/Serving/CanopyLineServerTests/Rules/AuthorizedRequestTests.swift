@@ -172,6 +172,27 @@ import Testing
         try await ada.expect(line, failsWith: "PERMISSION_DENIED")
       }
       try await ada.expect("CAS /box/none null_etag 1", contains: "\"committed\":true")
+      // A priority alone leaves no value.
+      let stamp = "\".priority\":{\".sv\":\"timestamp\"}"
+      let increment = "\".priority\":{\".sv\":{\"increment\":1}}"
+      var number = 0
+      for value in [
+        "{\(stamp)}", "{\(increment)}", "{\"a\":{\(stamp)}}", "{\"a\":null,\(stamp)}",
+      ] {
+        for place in ["/box/x", "/box/absent"] {
+          number += 1
+          for prefix in ["", "ONCE 0123456789abcdef \(number) 0 "] {
+            try await ada.expect(
+              "\(prefix)CAS \(place) null_etag \(value)", failsWith: "PERMISSION_DENIED")
+          }
+        }
+      }
+      for (key, value) in [
+        ("b", "{\".sv\":\"timestamp\"}"), ("c", "{\".value\":1,\(stamp)}"),
+      ] {
+        try await ada.expect(
+          "CAS /box/\(key) null_etag \(value)", contains: "\"committed\":true")
+      }
       // The caller may read.
       try await nobody.value("SET /open {\"n\":1}")
       let missed = try await nobody.value("CAS /open null_etag 2")
