@@ -37,33 +37,14 @@ extension Engine {
     denied: (@Sendable () -> Void)? = nil,
     started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
   ) {
-    // Between two commits, so that the listener misses none and gets none twice.
-    let isAccepted = enqueueBarrier(keeping: listening.query.order, at: listening.path) { [self] in
-      assertOnThread()
-      let snapshot = snapshot
-      let time = now()
-      let verdict = authorization?.authorize(snapshot.root, time)
-      // No commit was published, so the other groups have no news.
-      defer { group?.batchEnded(snapshot) }
-      func refuse(_ refusal: ListenStart.Refusal) {
-        started(nil, ListenStart(refusal, at: snapshot.sequence, listening))
-      }
-      guard verdict?.isAllowed != false else { return refuse(.denied) }
-      guard let id = listeners.add(listening, group: group, owner: owner, listener) else {
-        return refuse(.tooManyViews)
-      }
-      if let denied {
-        authorizations.add(
-          id, authorization, verdict ?? ReadVerdict(isAllowed: true), at: time,
-          isChecked: group?.checksAuthorizations ?? false, denied: denied)
-      }
-      started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
-    }
-    if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
+    begin(
+      StartingListener(
+        number: startingListeners.add(of: group), listening: listening, group: group, owner: owner,
+        authorization: authorization, listener: listener, denied: denied, started: started))
   }
 
   /// Moves listeners to another group, between two commits: the group is notified of every later commit, and their
-  /// former groups of none.
+  /// former groups of none. The listeners of the former group that begin at present have begun then.
   ///
   /// - Parameters:
   ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
@@ -78,13 +59,15 @@ extension Engine {
       )],
     completion: @escaping @Sendable (Bool) -> Void
   ) {
-    let isAccepted = enqueueBarrier(named: "listen") { [self] in
-      assertOnThread()
-      for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
-      completion(true)
-      for group in [old, group] { group.batchEnded(snapshot) }
+    startingListeners.whenBegun(of: old) { [self] in
+      let isAccepted = enqueueBarrier(named: "listen") { [self] in
+        assertOnThread()
+        for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
+        completion(true)
+        for group in [old, group] { group.batchEnded(snapshot) }
+      }
+      if !isAccepted { completion(false) }
     }
-    if !isAccepted { completion(false) }
   }
 
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners
