@@ -6,6 +6,9 @@ struct EndedWrites: Sendable {
   var writes: [ArmedWrite]
   /// The writer of the connection's last requests: the on-disconnect writes are made after them.
   let owner: WriteOwner
+  /// The connection and its network, in whose turns of long work the writes are encoded; nil for writes of the last
+  /// process.
+  var turns: TurnGroup?
   /// The charge for the writes, which their connection no longer has; nil for writes of the last process.
   var charge: MemoryBudget.Charge?
 }
