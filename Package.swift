@@ -169,7 +169,7 @@ let package = Package(
       name: "CanopySession",
       dependencies: [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque,
+        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque, heap,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
@@ -276,10 +276,10 @@ let package = Package(
       name: "CanopyFuzz",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyWire", "CanopyRealtimeWire", "CanopyEngine",
-        "CanopyAccounts", "CanopyIdentity", "CanopyRows", "CanopySQLite", "CanopyBackup",
-        "CanopySession", "CanopyRealtime", "CanopyGateway", "CanopyClient", crypto, logging,
-        nioCore,
-        nioEmbedded, nioWebSocket,
+        "CanopyAccounts", "CanopyIdentity", "CanopySocial", "CanopyRows", "CanopySQLite",
+        "CanopyBackup", "CanopySession", "CanopyRealtime", "CanopyGateway", "CanopyClient",
+        "CanopyLineServer", "CanopyTesting", crypto, logging, nioCore, nioEmbedded, nioWebSocket,
+        nioHTTPTypes, httpTypes,
       ],
       path: "Sources/Tools/CanopyFuzz", swiftSettings: settings),
 
@@ -393,7 +393,7 @@ let package = Package(
         "CFaultyDisk", "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine",
         "CanopyAccounts", "CanopySocial", "CanopySQLite", "CanopyBackup", "CanopySession",
         "CanopyLineServer", "CanopyTesting",
-        logging, lifecycle,
+        logging, lifecycle, grdb,
       ],
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
@@ -406,7 +406,7 @@ let package = Package(
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
         "CanopyAccounts", "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyLineServer",
         "CanopyRealtimeWire", "CanopySession", "CanopyTesting", logging,
-        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket,
+        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket, grdb,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(
@@ -422,7 +422,7 @@ let package = Package(
       path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
     // Runs the built command. It must not be linked with it: CSimulation replaces functions of the C library.
     .testTarget(
-      name: "CanopySimulatorTests", dependencies: ["CanopyTesting"],
+      name: "CanopySimulatorTests", dependencies: ["CanopyTesting", "CanopyTree"],
       path: "Tests/Tools/CanopySimulatorTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyFuzzTests", dependencies: ["CanopyFuzz", "CanopyTesting"],

@@ -5,8 +5,8 @@
 /// A key with many elements delays another key by at most one element. No key has more than `perKeyMax` elements. If
 /// the queue is full, an element of a key with few elements replaces the newest element of the key with the most.
 ///
-/// An element may be known, because its sender has proved something before. In a full queue, a known element replaces
-/// one that is not known: an element of the group of keys with the most of these.
+/// A known element comes from a sender that has proved something before. In a full queue it replaces an unknown
+/// element, from the group of keys with the most unknown elements.
 ///
 /// A value type. ``next()`` is O(elements of the key); the others are O(keys), of which there are at
 /// most `countMax`, and ``addKnown(_:for:groupedBy:)`` is O(elements).
@@ -64,7 +64,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return add(Entry(element: element, isKnown: true), for: key, replacing: victim)
   }
 
-  /// Adds an element. In a full queue it replaces the one at a place, if there is one.
+  /// Adds an element. In a full queue it replaces the one at a position, if there is one.
   private mutating func add(
     _ entry: Entry, for key: Key, replacing victim: (index: Int, key: Key)?
   ) -> Addition {
@@ -80,7 +80,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return replaced.map { .replaced($0) } ?? .added
   }
 
-  /// Returns the place of the newest element of the key with the most elements, in a full queue. Returns nil if that
+  /// Returns the position of the newest element of the key with the most elements, in a full queue. Returns nil if that
   /// key does not have at least two more elements than `key`.
   private func newestOfLongest(for key: Key) -> (index: Int, key: Key)? {
     guard count >= countMax, let longest = turns.max(by: { length($0) < length($1) }),
@@ -89,7 +89,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return (length(longest) - 1, longest)
   }
 
-  /// Returns the place of the newest element that satisfies a condition, in the group of keys that has the most of
+  /// Returns the position of the newest element that satisfies a condition, in the group of keys that has the most of
   /// these. Chooses the key of the group with the most of these, and among such keys the one with the last turn.
   private func newestOfLargestGroup<Group: Hashable>(
     _ group: (Key) -> Group, countMin: Int = 1, where isWanted: (Entry) -> Bool

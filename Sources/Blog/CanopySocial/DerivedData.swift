@@ -13,7 +13,7 @@ public import CanopyTree
 ///   `createdAt`, that time.
 ///
 /// The stars in `/posts` are the original, and the server replaces those of a write to `/user-posts` by them. So a client
-/// that toggles its star with one transaction in each place, as the published samples do, toggles it once.
+/// that toggles its star with one transaction in each location, as the published samples do, toggles it once.
 ///
 /// So after any write that the built-in rules allow, `SocialCheck` finds no problem. A write that contradicts the derived
 /// data, such as a different title for each copy, is refused as a whole.
@@ -261,7 +261,7 @@ private struct Derivation {
         let gone = Set(derived.lazy.filter { $0.value.isAbsent }.map(\.location.path))
         derived += gone.isEmpty ? naming : naming.filter { !isBelow($0.location.path, gone) }
       } catch SocialError.conflict(let text) {
-        // As if the rules denied it, but with the reason: everyone can read who has a name.
+        // The error is that of the rules, with the reason: every client may read which user has a name.
         throw SocialError.permissionDenied(text)
       }
     }

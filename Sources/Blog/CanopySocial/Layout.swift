@@ -29,9 +29,9 @@ public enum Layout {
   static let deletions: Key = "deletions"
   static let erasures: Key = "erasures"
 
-  /// The places of the marks of `UnfinishedWork`.
+  /// The locations of the marks of `UnfinishedWork`.
   static let marks = [renames, deletions, erasures]
-  /// The places that the server alone writes, and the administrator. It acts by the data there, so a client must not
+  /// The locations that the server alone writes, and the administrator. It acts by the data there, so a client must not
   /// write them under any rules: a mark that a client writes under open rules would delete the account of another user
   /// when the built-in rules are in force again.
   static let serverPlaces = marks + [removedPosts]

@@ -8,7 +8,7 @@ internal import CanopyTree
 /// `Layout.postEntries` lists the kinds of entries. `PostRemoval` removes them with the post, `UnfinishedWork` those of a
 /// post that has many, and `SocialCheck` compares them with their copies.
 protocol PostEntries: SendableMetatype {
-  /// The place of the entries, whose children are the ids of posts.
+  /// The location of the entries, whose children are the ids of posts.
   static var place: Key { get }
 
   /// Returns the paths of the copies of an entry, which are removed with it.
@@ -52,7 +52,7 @@ extension Comments: PostEntries {
           return check.report("/post-comments/\(id)/\(comment) is not in /user-comments")
         }
         if !check.isNamed(uid, node.child(Layout.author)) {
-          check.report("/post-comments/\(id)/\(comment) has another name than its user")
+          check.report("the author in /post-comments/\(id)/\(comment) is not the name of its user")
         }
       }
     }

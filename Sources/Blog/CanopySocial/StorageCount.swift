@@ -110,13 +110,13 @@ enum StorageCount {
     }
   }
 
-  /// A place that an assignment writes, as far as the count depends on it.
+  /// A location that an assignment writes, as far as the count depends on it.
   private enum WrittenPlace {
     /// The count does not depend on it.
     case other
     /// One entry.
     case entry(Entry)
-    /// A place above the entries.
+    /// A location above the entries.
     case manyEntries
   }
 

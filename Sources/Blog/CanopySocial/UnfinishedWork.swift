@@ -18,7 +18,7 @@ public enum UnfinishedWork {
   /// The maximum number of posts in which one commit looks for the stars of a user. Nothing lists the stars by user.
   public static let scannedMax = 1_000
 
-  /// Whether a tree has unfinished work: a mark. A text or number in the place of the marks is
+  /// Whether a tree has unfinished work: a mark. A text or number in the location of the marks is
   /// not one. O(1).
   public static func exists(in root: Node) -> Bool {
     Layout.marks.contains { root.child($0).childCount > 0 }
@@ -121,7 +121,7 @@ extension UnfinishedWork {
     /// call, and searches for stars take turns meanwhile.
     static let examinedMax = 1_000
 
-    /// The place and the key of the mark that was examined last.
+    /// The location and the key of the mark that was examined last.
     private var last: (place: Int, key: Key)?
     /// The user for whose stars a step searched last.
     private var lastSearch: Key?
@@ -146,7 +146,7 @@ extension UnfinishedWork {
     private mutating func nextWithoutSearch(in root: Node) -> Mark? {
       var left = Self.examinedMax
       let begin = last
-      // The place of the last mark comes first and last: the marks after it, and those before it.
+      // The location of the last mark comes first and last: the marks after it, and those before it.
       for offset in 0...Layout.marks.count where left > 0 {
         let index = ((begin?.place ?? 0) + offset) % Layout.marks.count
         let place = Layout.marks[index]

@@ -8,7 +8,7 @@ internal import Synchronization
 /// with `entryBytes` more. The id of a removed post that is still reserved counts with `entryBytes`, so that no user can
 /// fill the disk with posts that are removed at once. Stars and profiles do not count.
 ///
-/// The numbers follow from the tree: they are counted when the server starts, and after that from the places that
+/// The numbers follow from the tree: they are counted when the server starts, and after that from the locations that
 /// commits write. So they also agree after writes of the administrator, of other nodes and of a restore. Writes that were
 /// admitted and are not in the tree yet count as well.
 ///

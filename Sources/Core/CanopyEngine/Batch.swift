@@ -25,9 +25,9 @@ struct Batch {
   var textBytes = 0
   /// Whether a request that may be refused has a large write, which takes long to free.
   var hasLargeRequests = false
-  /// The places of writes that were refused because their commits would not read back, for the log.
+  /// The locations of writes that were refused because their commits would not read back, for the log.
   var unstorable: [Location] = []
-  /// The first place of the last write that was decided, for the log.
+  /// The first location of the last write that was decided, for the log.
   var lastLocation: Location?
   let writer: WriterState
   /// The bound on the memory of the tree; nil for none.
@@ -261,7 +261,7 @@ struct Batch {
 /// A commit that may concern listeners, with the roots before and after it.
 struct Change {
   let commit: Commit
-  /// The views at, above and below the places that it writes.
+  /// The views at, above and below the locations that it writes.
   let views: ConcernedViews
   let before: Node
   let after: Node

@@ -130,7 +130,8 @@ public final class CommittedChange: Sendable {
     guard locations.count > CommittedChange.pathsMax, let first = locations.first else {
       return locations.map(\.path)
     }
-    // Many paths would lead to the same views again and again: the children of the place above all of them are fewer.
+    // Many paths would lead to the same views again and again: the children of the location above all of them are
+    // fewer.
     var count = first.path.count
     for location in locations {
       while !location.path.hasPrefix(first.path.prefix(count)) { count -= 1 }

@@ -19,7 +19,7 @@ extension Engine {
   ///     loop cost one call.
   ///   - owner: the client network that the listener counts for; nil for none.
   ///   - authorization: decides whether the listener may listen: at the starting point, and again when a commit
-  ///     writes a place that the verdict depends on, before the listeners are notified of that commit. A group may
+  ///     writes a location that the verdict depends on, before the listeners are notified of that commit. A group may
   ///     instead check authorizations before it delivers events: see `ListenerGroup.checksAuthorizations`. If the
   ///     verdict depends on the time, any commit repeats it after a second. Nil: it may.
   ///   - listener: called on the engine's thread, so it must be brief. It may be called for a commit that
@@ -43,8 +43,8 @@ extension Engine {
         authorization: authorization, listener: listener, denied: denied, started: started))
   }
 
-  /// Moves listeners to another group, between two commits: the group is notified of every later commit, and their
-  /// former groups of none. The listeners of the former group that begin at present have begun then.
+  /// Moves listeners to another group, between two commits: the group is notified of every later commit for them,
+  /// and their former groups no longer are. The listeners of the former group that begin at present have begun then.
   ///
   /// - Parameters:
   ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
@@ -154,8 +154,7 @@ extension Engine {
   /// Authorizes the listeners whose verdicts depend on a change, and ends those that may no longer listen: before the
   /// change is published, or in later turns.
   ///
-  /// - Parameter left: the number of verdicts that may be repeated before, and of their steps; they are reduced by those
-  ///   that are.
+  /// - Parameter left: the verdicts and steps that may still run before the publication. Reduced by those that run.
   private func authorize(after change: Change, _ left: inout (verdicts: Int, steps: Int)) {
     assertOnThread()
     let (commit, root) = (change.commit, change.after)
@@ -225,7 +224,7 @@ extension Engine {
   /// The number of listeners, and of the views that they share.
   public var listenerCounts: (listeners: Int, views: Int) { listeners.counts }
 
-  /// The number of listeners with an authorization, and of the places that their verdicts depend on.
+  /// The number of listeners with an authorization, and of the locations that their verdicts depend on.
   public var authorizationCounts: (authorizations: Int, places: Int) { authorizations.counts }
 
   /// Notifies listeners of commits, one commit after the other.
@@ -237,7 +236,7 @@ extension Engine {
     )
     for change in isPlanted(.eventDropped) ? Array(changes.prefix(1)) : changes {
       let assignments = change.commit.assignments
-      // A commit may take the right to read from listeners that it concerns.
+      // A commit may revoke the read permission of listeners that it concerns.
       if !authorizations.isIdle { authorize(after: change, &verdictsLeft) }
       if change.views.isEmpty { continue }
       let values = change.commit.estimatedValues(upTo: Engine.batchBytesMax)

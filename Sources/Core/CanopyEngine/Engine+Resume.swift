@@ -8,7 +8,8 @@ extension Engine {
   /// Reads the journal backward from the starting point, a page at a time, and reverts its writes to the location,
   /// which leads to the version that the client knows. That costs time in proportion to the commits since then,
   /// whatever they wrote. So it is done only while it costs less than sending the whole state: see
-  /// `Limits.resumedCommitsMax`. At most `Limits.resumptionsMax` clients are served at a time.
+  /// `Limits.resumedCommitsMax`. At most `Limits.resumptionsMax` clients are served at a time, and as many others that
+  /// know all but the last `Limits.resumedCommitsMin` commits.
   ///
   /// - Parameters:
   ///   - since: the sequence number of the last commit that the client knows.
@@ -23,7 +24,8 @@ extension Engine {
     since: Int64, to start: @autoclosure () async throws -> ListenStart,
     for group: TurnGroup? = nil, _ body: @escaping @Sendable ([ListenEvent]) throws -> R
   ) async throws -> R? {
-    try await resumptions.withTurn(of: group) {
+    let isShort = since >= snapshot.sequence - Limits.resumedCommitsMin
+    return try await (isShort ? shortResumptions : resumptions).withTurn(of: group) {
       let start = try await start()
       guard since <= start.sequence else { return nil }
       guard since < start.sequence else { return try body([]) }
@@ -132,7 +134,7 @@ extension Listening {
   }
 
   /// Returns the changes for a copy of the whole location that has missed some writes: the present value of each
-  /// place that they wrote.
+  /// location that they wrote.
   func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
     let node = root.at(path)
     var places: [Location] = []
@@ -162,8 +164,8 @@ extension Listening {
 extension Node {
   /// Returns the shortest prefix of a path at which no node exists; nil if one exists at the whole path.
   ///
-  /// If a leaf became a branch and the branch was removed, a copy still has the leaf. Removing a place below the
-  /// leaf would change nothing in the copy, so the removal must name the place of the leaf.
+  /// If a leaf became a branch and the branch was removed, a copy still has the leaf. Removing a location below the
+  /// leaf would change nothing in the copy, so the removal must name the location of the leaf.
   fileprivate func absence(on path: Path) -> Path? {
     (0...path.count).lazy.map(path.prefix).first { at($0).isAbsent }
   }

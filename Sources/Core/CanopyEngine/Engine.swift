@@ -92,7 +92,9 @@ public final class Engine: Sendable {
   let longStarts = TurnQueue(width: 1)
   let thread: ThreadExecutor
   let watch: WriterWatch
-  let resumptions = TurnQueue(width: Limits.resumptionsMax)
+  let resumptions: TurnQueue
+  /// The turns of resumptions that read few commits, so that they do not wait for long ones.
+  let shortResumptions: TurnQueue
   /// The request to look for commits, which readers make that wait for a commit of another engine.
   let followRequest = FollowRequest()
   /// The journal, if several engines write it.
@@ -191,6 +193,9 @@ public final class Engine: Sendable {
     self.logger = logger
     thread = try ThreadExecutor()
     watch = WriterWatch(clock: configuration.elapsed, logger: logger)
+    resumptions = TurnQueue(width: Limits.resumptionsMax, charging: configuration.elapsed)
+    shortResumptions = TurnQueue(
+      width: Limits.resumptionsMax, charging: configuration.elapsed)
     let loaded = try await journal.load(keeping: configuration.indexPlan)
     guard 0...Engine.sequenceMax ~= loaded.sequence, 0...loaded.sequence ~= loaded.checkpoint else {
       throw JournalError.unreadable(
@@ -205,6 +210,9 @@ public final class Engine: Sendable {
         clientWrites: ClientWrites(loaded.clientWrites), journaledRules: loaded.rules,
         checkpointSequence: loaded.checkpoint, sequenceInForce: loaded.sequence))
   }
+
+  /// The clock that measures work: see `Configuration.elapsed`.
+  public var elapsed: @Sendable () -> Duration { configuration.elapsed }
 
   /// The root of the current tree, with all durable commits. O(1). The returned version never changes.
   public var root: Node { snapshot.root }

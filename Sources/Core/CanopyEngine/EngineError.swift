@@ -43,12 +43,12 @@ public enum EngineError: Error, Equatable, Sendable {
       "the write was refused because it could not be read back once stored; it was not made: report "
         + "this with the request, which is a fault of the server"
     case .commitTooLarge:
-      "one write may change at most \(Limits.commitLocationsMax) locations and take "
-        + "\(Limits.commitBytesMax) bytes in the journal, with the copies and priorities that follow from it; "
-        + "besides one priority for each location, \(Limits.commitPrioritiesMax) may follow; split it into several"
+      "one write may change at most \(Limits.commitLocationsMax) locations and add "
+        + "\(Limits.commitBytesMax) bytes to the journal, derived data included, and at most "
+        + "\(Limits.commitPrioritiesMax) priorities besides one for each location; split it into several writes"
     case .treeFull:
-      "the data of this server has as many bytes as it may have, so the write was not made, as it would add some; "
-        + "reads and removals go on, try again later, or tell the administrator"
+      "the data of this server has reached its limit, so the write was not made; reads and removals still work: "
+        + "try again later, or tell the administrator"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not reported as "

@@ -19,6 +19,9 @@ protocol FairMember<Element> {
 /// cheap element passes an expensive one that began at the same clock. It does not pass one that would end first, because
 /// that one has waited for most of its cost. Elements of one member stay in the member's own order.
 ///
+/// The cost of an element may be known only after it was served. Then the member is charged for the rest, and begins
+/// its next element that much later, also if it has left the order in between.
+///
 /// Complexity: O(members) to take the next element, O(1) otherwise.
 struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
   typealias Element = Member.Element
@@ -29,11 +32,15 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
     var end: Int
     /// The cost of the next element.
     var cost: Int
-    /// The place among entries that end at the same clock.
+    /// The position among entries that end at the same clock.
     var number: Int
   }
 
   private var entries: [Key: Entry] = [:]
+  /// The clock at which the last elements of members ended that have left the order. They may be later than the clock.
+  private var ends: [Key: Int] = [:]
+  /// The number of these ends at which those before the clock are forgotten.
+  private var forgetsAt = 1_024
   private var clock = 0
   private var lastNumber = 0
 
@@ -61,17 +68,48 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
 
   /// Changes a member. One without elements begins empty, and leaves the order when it is empty again.
   mutating func update<R>(_ key: Key, _ body: (inout Member) -> R) -> R {
-    var entry = entries.removeValue(forKey: key) ?? joining()
+    var entry = entries.removeValue(forKey: key) ?? joining(key)
     let result = body(&entry.member)
     if let cost = entry.member.nextCost {
       entry.cost = cost
       entries[key] = entry
+    } else {
+      keep(entry.end, of: key)
     }
     return result
   }
 
-  private mutating func joining() -> Entry {
+  private mutating func joining(_ key: Key) -> Entry {
     lastNumber &+= 1
-    return Entry(member: Member(), end: clock, cost: 0, number: lastNumber)
+    let end = max(clock, ends.removeValue(forKey: key) ?? clock)
+    return Entry(member: Member(), end: end, cost: 0, number: lastNumber)
+  }
+
+  /// Charges a member for an element that it was served, besides the cost that was known before.
+  mutating func charge(_ key: Key, _ cost: Int) {
+    assert(cost >= 0)
+    if entries[key] != nil {
+      entries[key]?.end &+= cost
+    } else {
+      keep(max(clock, ends[key] ?? clock) &+ cost, of: key)
+    }
+  }
+
+  /// Sets the clock, unless it is later already. So members that were charged are not behind for ever.
+  mutating func advance(to clock: Int) {
+    self.clock = max(self.clock, clock)
+  }
+
+  /// The number of members that have left the order and are not forgotten.
+  var remembered: Int { ends.count }
+
+  private mutating func keep(_ end: Int, of key: Key) {
+    guard end > clock else { return }
+    if ends.count >= forgetsAt {
+      ends = ends.filter { $0.value > clock }
+      // Each search through all of them follows as many additions.
+      forgetsAt = max(1_024, 2 * ends.count)
+    }
+    ends[key] = end
   }
 }

@@ -83,7 +83,7 @@ struct JournalLog {
     failures = 0
   }
 
-  /// Notes the places of writes that were refused because their commits would not read back.
+  /// Notes the locations of writes that were refused because their commits would not read back.
   mutating func noteUnstorable(_ locations: [Location], at now: Duration) {
     guard let first = locations.first, let omitted = unstorablePace.admit(at: now) else { return }
     var metadata: Logger.Metadata = [

@@ -11,7 +11,7 @@ internal import HeapModule
 ///
 /// A value type. Each operation costs O(log waiting members) on average.
 struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
-  /// A place in the heap. It is obsolete if its number is not that of its member.
+  /// An entry of the heap. It is obsolete if its number differs from that of its member.
   private struct Place: Comparable {
     let used: UsedTime
     let arrival: Int
@@ -31,7 +31,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     var used: UsedTime
     /// The order among members that have used the same time.
     var arrival: Int
-    /// The number of its place; nil if it does not wait.
+    /// The number of its entry in the heap; nil if it does not wait.
     var place: Int?
     /// The number of its turns that are not settled.
     var unsettled = 0

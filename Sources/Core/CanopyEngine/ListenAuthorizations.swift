@@ -83,10 +83,10 @@ public struct ListenAuthorization: Sendable {
   }
 }
 
-/// The authorizations of all listeners, found by the places that their verdicts depend on.
+/// The authorizations of all listeners, found by the locations that their verdicts depend on.
 ///
 /// Listeners whose authorizations have the same subject share one case, and one verdict. A commit repeats the
-/// verdicts that depend on a place at, above or below one that it writes. Finding them costs the length of the paths
+/// verdicts that depend on a location at, above or below one that it writes. Finding them costs the length of the paths
 /// plus the cases found, however many listeners share them. A verdict that depends on nothing costs nothing. A case
 /// that is found while it waits is hidden from later commits until it is authorized. So commits find a case twice at
 /// most for each verdict.
@@ -143,8 +143,8 @@ final class ListenAuthorizations: Sendable {
     var waitsSince: Int64?
     /// The last commit whose events are to be checked because the case waited then.
     var uncheckedUpTo: Int64 = 0
-    /// Whether commits do not find the case by the places of its verdict. Only a case that waits is hidden, because it
-    /// is authorized again in a later turn anyway.
+    /// Whether commits do not find the case by the locations of its verdict. Only a case that waits is hidden, because
+    /// it is authorized again in a later turn anyway.
     var isHidden = false
   }
 
@@ -154,7 +154,7 @@ final class ListenAuthorizations: Sendable {
     var lastCase: CaseID = 0
     var subjects: [ListenAuthorization.Subject: CaseID] = [:]
     var groups: [ObjectIdentifier: Set<CaseID>] = [:]
-    /// The cases that are not hidden, by the places that their verdicts depend on.
+    /// The cases that are not hidden, by the locations that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
     /// The number of cases that wait to be authorized again.
@@ -173,7 +173,7 @@ final class ListenAuthorizations: Sendable {
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
   var isIdle: Bool { state.withLock { $0.places.isEmpty && $0.timed.isEmpty } }
 
-  /// The number of listeners with an authorization, and of the places that verdicts depend on.
+  /// The number of listeners with an authorization, and of the locations that verdicts depend on.
   var counts: (authorizations: Int, places: Int) {
     state.withLock { state in
       (
@@ -284,7 +284,7 @@ final class ListenAuthorizations: Sendable {
   ///   - room: the number of cases that may be repeated now. It is reduced by those that are. A case with a listener whose
   ///     group checks nothing is repeated now in any case.
   /// - Returns: these cases, and the number of cases that were looked at. If the assignments are sorted, each case is
-  ///   looked at once for each place of its verdict, however many assignments there are.
+  ///   looked at once for each location of its verdict, however many assignments there are.
   func takeCases(
     concernedBy assignments: [Assignment], of sequence: Int64, at time: Int64, room: inout Int
   ) -> (now: [CaseID], later: [CaseID], looks: Int) {

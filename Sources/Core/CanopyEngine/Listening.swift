@@ -27,8 +27,8 @@ public enum ListenEvent: Sendable, Equatable {
   /// The query's result has changed, and the location is now this node. Unless the query selects all, the
   /// value is `Query.value(of:)` the node, which costs as much as the value is large. (`EventForm.value`)
   case value(Node)
-  /// These places below the location have these values now, and everything else is unchanged; the location
-  /// itself is the root. (`EventForm.sync`)
+  /// The present values of the locations that changed. Everything else below the listener's location is unchanged. That
+  /// location is the root of the assignments. (`EventForm.sync`)
   case put([Assignment])
 }
 

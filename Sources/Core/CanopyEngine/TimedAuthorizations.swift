@@ -4,7 +4,7 @@ internal import DequeModule
 ///
 /// A value type. Each operation costs O(1) on average.
 struct TimedAuthorizations {
-  /// The milliseconds for which a verdict that depends on the time holds, unless a commit writes a place that it
+  /// The milliseconds for which a verdict that depends on the time holds, unless a commit writes a location that it
   /// depends on as well.
   static let interval: Int64 = 1_000
   /// The most listeners that one commit authorizes again because of the time.

@@ -116,7 +116,7 @@ public struct Decision<Result: Sendable>: Sendable {
   }
 }
 
-/// Authorizes a write, and derives the places that follow from it: the part of the rules in a write.
+/// The policy by which the rules check a write: authorizes the write, and derives the values that follow from it.
 ///
 /// The engine's thread calls the methods just before the write is made, in the order in which they are declared here,
 /// so they must be brief.
@@ -182,8 +182,8 @@ public struct Committed<Result: Sendable>: Sendable {
   /// The sequence number of the commit. For a transaction that wrote nothing, the sequence number of the last commit
   /// that it saw.
   public var sequence: Int64
-  /// The bytes of the priorities that the commit has besides those of the write: the priorities of branches above its
-  /// places, with their locations.
+  /// The bytes of the priorities that the commit adds to those of the write: the priorities of the branches above the
+  /// written locations, each with its location.
   public var priorityBytes = 0
 }
 

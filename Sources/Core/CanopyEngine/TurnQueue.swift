@@ -22,6 +22,10 @@ public struct TurnGroup: Hashable, Sendable {
 /// Tasks may have costs. Then networks have equal costs instead of equal numbers of turns, and a cheap task may pass
 /// expensive ones of other networks that came before it: see `FairOrder`.
 ///
+/// A queue that charges time counts the microseconds of each turn as its cost when the turn ends. So a network that has
+/// had long turns waits for those that have used less. It is behind the others for at most sixteen times the time that
+/// it has used.
+///
 /// Complexity: O(waiting networks + waiting connections of one network) for each turn.
 public final class TurnQueue: Sendable {
   /// The tasks that have one turn before the others have a second one.
@@ -105,10 +109,19 @@ public final class TurnQueue: Sendable {
   }
 
   private let state: Mutex<State>
+  /// The clock of the turns; nil if the queue does not charge time.
+  private let elapsed: (@Sendable () -> Duration)?
+
+  /// The clock of the order advances by one microsecond in so many of real time.
+  private static let clockPart = 16
 
   /// A queue that lets `width` tasks work at a time.
-  public init(width: Int) {
+  ///
+  /// - Parameter elapsed: returns the time of a clock that never goes back, to charge the time of turns; nil to charge
+  ///   none.
+  public init(width: Int, charging elapsed: (@Sendable () -> Duration)? = nil) {
     state = Mutex(State(free: max(1, width)))
+    self.elapsed = elapsed
   }
 
   /// The number of tasks that wait.
@@ -126,23 +139,39 @@ public final class TurnQueue: Sendable {
   public func withTurn<R: Sendable>(
     of group: TurnGroup? = nil, cost: Int = 1, _ body: () async throws -> R
   ) async throws -> R {
-    try await begin(group, max(1, cost))
-    defer { end() }
+    let place = try await begin(group, max(1, cost))
+    let start = elapsed?()
+    defer {
+      if let elapsed, let start { charge(place.owner, from: start, to: elapsed()) }
+      end()
+    }
     return try await body()
   }
 
-  private func begin(_ group: TurnGroup?, _ cost: Int) async throws {
+  private func charge(_ owner: Owner, from start: Duration, to end: Duration) {
+    let microsecond = Duration.microseconds(1)
+    let (used, time) = (Int(max(.zero, end - start) / microsecond), Int(end / microsecond))
+    state.withLock { state in
+      state.order.advance(to: time / TurnQueue.clockPart)
+      // A task without a group has turns of its own, and no later task to charge.
+      if case .single = owner { return }
+      state.order.charge(owner, used)
+    }
+  }
+
+  /// Waits for a turn. Returns the place of the task, by which it is charged.
+  private func begin(_ group: TurnGroup?, _ cost: Int) async throws -> Place {
     try Task.checkCancellation()
-    let number = state.withLock { state -> Int? in
+    let (number, isNext) = state.withLock { state -> (Int, Bool) in
+      state.lastNumber += 1
       guard state.free == 0 || state.waiting > 0 else {
         state.begin()
-        return nil
+        return (state.lastNumber, true)
       }
-      state.lastNumber += 1
-      return state.lastNumber
+      return (state.lastNumber, false)
     }
-    guard let number else { return }
     let place = Place(group, number)
+    if isNext { return place }
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let isCancelled = state.withLock { state in
@@ -157,6 +186,7 @@ public final class TurnQueue: Sendable {
     } onCancel: {
       state.withLock { $0.remove(place) }?.continuation.resume(throwing: CancellationError())
     }
+    return place
   }
 
   private func end() {

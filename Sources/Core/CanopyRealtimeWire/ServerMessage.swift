@@ -14,41 +14,56 @@ public enum ServerMessage {
   public static func handshake(
     milliseconds: Int64, host: String, session: String, to output: inout JSONOutput
   ) {
-    output.append("{\"t\":\"c\",\"d\":{\"t\":\"h\",\"d\":{\"ts\":")
-    output.append(milliseconds)
-    output.append(",\"v\":\"5\",\"h\":")
-    output.append(string: host)
-    output.append(",\"s\":")
-    output.append(string: session)
-    output.append("}}}")
+    control("h", to: &output) {
+      $0.object {
+        $0.member("ts", milliseconds)
+        $0.member("v", "5")
+        $0.member("h", host)
+        $0.member("s", session)
+      }
+    }
   }
 
   /// Appends the answer to a ping.
   public static func pong(to output: inout JSONOutput) {
-    output.append("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":{}}}")
+    control("o", to: &output) { $0.object { _ in } }
   }
 
   /// Appends the message that the connection ends because of an error. The client connects again later.
   public static func error(_ sentence: String, to output: inout JSONOutput) {
-    control("e", sentence, to: &output)
+    control("e", to: &output) { $0.append(string: sentence) }
   }
 
   /// Appends the message that the connection ends for good.
   public static func shutdown(_ reason: String, to output: inout JSONOutput) {
-    control("s", reason, to: &output)
+    control("s", to: &output) { $0.append(string: reason) }
   }
 
+  /// Appends a message about the connection, with the data that `body` appends.
   private static func control(
-    _ type: StaticString, _ text: String, to output: inout JSONOutput
+    _ type: String, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
   ) {
-    output.append("{\"t\":\"c\",\"d\":{\"t\":\"")
-    output.append(type)
-    output.append("\",\"d\":")
-    output.append(string: text)
-    output.append("}}")
+    message("c", to: &output) {
+      $0.member("t", type)
+      $0.member("d")
+      body(&$0)
+    }
+  }
+
+  /// Appends a message, whose members `body` appends.
+  private static func message(
+    _ type: String, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
+  ) {
+    output.object {
+      $0.member("t", type)
+      $0.member("d")
+      $0.object(body)
+    }
   }
 
   /// Appends the answer to a request, with the data that `body` appends.
+  ///
+  /// Its literals are copied as they are, because every request has an answer.
   @inline(__always)
   public static func answer(
     _ number: Int64, _ status: RealtimeStatus, to output: inout JSONOutput,
@@ -67,31 +82,36 @@ public enum ServerMessage {
   public static func revoked(
     _ status: RealtimeStatus, _ reason: String, to output: inout JSONOutput
   ) {
-    output.append("{\"t\":\"d\",\"d\":{\"a\":\"ac\",\"b\":{\"s\":\"")
-    output.append(raw: status.rawValue)
-    output.append("\",\"d\":")
-    output.append(string: reason)
-    output.append("}}}")
+    message("d", to: &output) {
+      $0.member("a", "ac")
+      $0.member("b")
+      $0.object {
+        $0.member("s", status.rawValue)
+        $0.member("d", reason)
+      }
+    }
   }
 
   /// Appends the message that a listener was cancelled.
   ///
   /// - Parameter queryText: the JSON of the query as the client wrote it; nil for a listener of the whole location.
   public static func cancelled(_ path: Path, queryText: String?, to output: inout JSONOutput) {
-    output.append("{\"t\":\"d\",\"d\":{\"a\":\"c\",\"b\":{\"p\":")
-    output.append(string: path.text)
-    if let queryText {
-      // Clients look for each element of an array.
-      output.append(",\"q\":[")
-      output.append(raw: queryText)
-      output.append("]")
+    message("d", to: &output) {
+      $0.member("a", "c")
+      $0.member("b")
+      $0.object {
+        $0.member("p", path.text)
+        guard let queryText else { return }
+        // Clients look for each element of an array.
+        $0.member("q")
+        $0.array([queryText]) { $0.append(raw: $1) }
+      }
     }
-    output.append("}}}")
   }
 }
 
 /// The messages about changes of data: a beginning with the tag of the listener, and a rest that all listeners of a
-/// view share.
+/// view share. So the two texts are no whole objects, and have their braces as literals.
 public enum PushMessage {
   /// Appends the beginning of a message.
   ///
@@ -120,7 +140,8 @@ public enum PushMessage {
     output.append("},\"a\":\"d\"}}")
   }
 
-  /// Appends the rest of a message with the values of several places, which `body` appends as the members of an object.
+  /// Appends the rest of a message with the values of several locations, which `body` appends as the members of an
+  /// object.
   public static func merge(
     _ path: Path, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
   ) {

@@ -137,8 +137,8 @@ struct RuleLoader {
     }
     guard labels.count < Limits.depthMax else {
       report(
-        "expected a place at most \(Limits.depthMax) levels deep, as data is", at: member.nameOffset
-      )
+        "expected at most \(Limits.depthMax) keys in the path of a rule, as in a path of data",
+        at: member.nameOffset)
       return nil
     }
     guard case .object(let members) = member.value else {

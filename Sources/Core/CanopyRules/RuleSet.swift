@@ -6,7 +6,7 @@ public import CanopyTree
 /// comments, whose `.read`, `.write` and `.validate` are expressions.
 ///
 ///     { "rules": { "notes": { "$uid": {
-///       ".read": "auth.uid === $uid",     // grants this place and all below
+///       ".read": "auth.uid === $uid",     // grants this location and all below
 ///       ".write": "auth.uid === $uid",
 ///       ".validate": "newData.isString() && newData.val().length < 100" } } } }
 ///

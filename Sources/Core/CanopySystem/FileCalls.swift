@@ -23,7 +23,7 @@ public enum FileCalls {
   /// Writes bytes to an open file, perhaps not all of them.
   ///
   /// - Parameters:
-  ///   - offset: the place in the file; nil for the position of the descriptor.
+  ///   - offset: the position in the file; nil for the position of the descriptor.
   ///   - path: the name of the file.
   public static func writeBytes(
     _ bytes: UnsafeRawBufferPointer, to descriptor: Int32, at offset: Int? = nil, _ path: String

@@ -23,7 +23,7 @@ public struct Assignment: Sendable, Equatable {
 
 /// The journal's form of a commit's assignments: `[[["a/b","c/d"],value], …]`.
 ///
-/// Each value is written once, with all its locations. A post that is written to two places is
+/// Each value is written once, with all its locations. A post that is written to two locations is
 /// therefore journaled once, and is one node in memory again when the journal is read.
 public enum AssignmentCodec {
   /// The number of preceding values that each value is compared with. So at most as many groups are open at an

@@ -33,7 +33,8 @@ public struct Limits: Sendable, Equatable {
   /// `updatePathBytesMax` bytes.
   public static let leafPathBytesPerByte = 64
 
-  /// The most server values of one write, in all of its values together. The writer looks up the place of each in the tree.
+  /// The most server values of one write, in all of its values together. The writer looks up the location of each in
+  /// the tree.
   public static let serverValuesMax = 1_000
 
   /// The most bytes of JSON of a value that contains server values. The text of such a value is known only when the write
@@ -88,7 +89,7 @@ public struct Limits: Sendable, Equatable {
   public var stringBytesMax = 10 * 1024 * 1024
 
   /// The longest priority that is a string, in bytes of UTF-8. A commit has the priorities of all branches above the
-  /// places that it changes.
+  /// locations that it changes.
   public var priorityBytesMax = 256
 
   /// The largest write, in bytes of JSON.
@@ -155,7 +156,7 @@ public struct Limits: Sendable, Equatable {
   public var disconnectLocationsMax = 4_096
 
   /// The most memory, in bytes, for all connections together, the tree excluded. Beyond it, the
-  /// server closes the connection that holds the most.
+  /// server closes the largest connection of the network that holds the most.
   public var memoryMax = 512 * 1024 * 1024
 
   /// The most connections at one time.

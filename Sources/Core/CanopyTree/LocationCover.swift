@@ -26,7 +26,7 @@ public struct LocationCover: Sendable {
 
   /// Returns the location that covers another one, or nil. The locations asked for must come in order.
   ///
-  /// Searches with doubling steps from the place of the last answer: O(log distance), so that going
+  /// Searches with doubling steps from the position of the last answer: O(log distance), so that going
   /// through n locations costs O(n log (count / n)) and at most O(n + count).
   mutating func location(covering location: Location) -> Location? {
     // The index before which all locations are known to be at or before `location`.

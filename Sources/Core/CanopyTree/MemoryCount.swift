@@ -2,11 +2,11 @@
 ///
 ///     var count = MemoryCount()
 ///     count.add(root)                                 // O(size)
-///     count.addDifference(from: root, to: changed)    // O(log n) for each place that differs
+///     count.addDifference(from: root, to: changed)    // O(log n) for each location that differs
 ///     count.bytes                                     // the memory of `changed`
 ///
-/// A value that stands in several places counts in each of them. Otherwise the numbers are those of `NodeMemory`. They
-/// depend on the pages alone, so the differences of all changes lead to the number of a new count.
+/// A value that stands in several locations counts in each of them. Otherwise the numbers are those of `NodeMemory`.
+/// They depend on the pages alone, so the differences of all changes lead to the number of a new count.
 public struct MemoryCount: Sendable {
   /// The bytes that were counted.
   public private(set) var bytes = 0
@@ -54,8 +54,8 @@ public struct MemoryCount: Sendable {
   /// Returns the bytes that a new version of a tree has besides those of the old one. If that is 0 or less, it is not
   /// smaller than the exact number.
   ///
-  /// - Complexity: O(log n) for each place that differs, and O(added nodes). Of a branch that only the old version has,
-  ///   no more is counted than makes up for the added nodes.
+  /// - Complexity: O(log n) for each location that differs, and O(added nodes). Of a branch that only the old version
+  ///   has, no more is counted than makes up for the added nodes.
   public static func growth(from old: Node, to new: Node) -> Int {
     var count = MemoryCount()
     count.keepsRemoved = true

@@ -18,7 +18,7 @@ enum NodeMemory {
   /// The bytes of a text or an array besides its elements.
   static let arrayBytes = 32
 
-  /// Returns the bytes that a string has outside of the place where it stands. Up to 15 bytes fit in that place.
+  /// Returns the bytes that a string has outside of the position where it stands. Up to 15 bytes fit in that position.
   static func bytes(of text: String) -> Int {
     let count = text.utf8.count
     // With a zero at the end, in steps of 16 bytes.
@@ -27,7 +27,7 @@ enum NodeMemory {
 }
 
 extension Node {
-  /// The bytes that the node itself has outside of the place where it stands, without those of its children. O(1);
+  /// The bytes that the node itself has outside of the position where it stands, without those of its children. O(1);
   /// O(pages) for a branch that is not packed, and O(children) for each of its indexes.
   var ownMemory: Int {
     switch storage {
@@ -43,7 +43,7 @@ extension Node {
 }
 
 extension Key {
-  /// The bytes that the key has outside of the place where it stands. O(1)
+  /// The bytes that the key has outside of the position where it stands. O(1)
   var ownMemory: Int {
     if case .long(let bytes) = form {
       NodeMemory.allocated(NodeMemory.arrayBytes + bytes.count)

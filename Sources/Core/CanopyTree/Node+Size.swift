@@ -102,7 +102,7 @@ extension Node {
 
   private func hold(_ budget: inout Int) {
     let hasPages = isBranch && !isPacked
-    // Each child has a place in a page, so the pages of a branch with too many are not looked at.
+    // Each child has a position in a page, so the pages of a branch with too many are not looked at.
     guard budget > 0, !hasPages || childCount <= budget / MemoryLayout<Child>.stride else {
       budget = 0
       return

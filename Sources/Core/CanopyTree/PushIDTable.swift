@@ -1,5 +1,5 @@
 /// A table of nodes by push id, for many of them: an insertion costs a few nanoseconds while the table is in the cache,
-/// and a search reads one place of `entries` and one of a table that is four times smaller.
+/// and a search reads one position of `entries` and one of a table that is four times smaller.
 ///
 /// Clients choose push ids, so their hashes depend on random numbers.
 struct PushIDTable {
@@ -11,9 +11,9 @@ struct PushIDTable {
 
   /// The entries in the sequence in which they were added.
   var entries: [Entry] = []
-  /// An entry has one slot: its hash in the upper half, and its number, counted from 1, in the lower half. The hash says
-  /// the place of the slot; if that is taken, the slot is the next free one. A free slot is 0. At most three quarters of
-  /// the slots are taken.
+  /// An entry has one slot: its hash in the upper half, and its number, counted from 1, in the lower half. The hash
+  /// selects the slot; if that is taken, the next free one is used. A free slot is 0. At most three quarters of the
+  /// slots are taken.
   private var slots: [UInt64]
   private let seed: (UInt64, UInt64)
 
@@ -61,7 +61,7 @@ struct PushIDTable {
     Int(hash) & (slots.count - 1)
   }
 
-  /// Returns the first free place for a hash.
+  /// Returns the first free position for a hash.
   private static func free(for hash: UInt32, in slots: [UInt64]) -> Int {
     var place = place(of: hash, in: slots)
     while slots[place] != 0 { place = (place + 1) & (slots.count - 1) }

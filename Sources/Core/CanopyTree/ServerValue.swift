@@ -5,7 +5,7 @@ public enum ServerValue: Sendable, Equatable {
   /// The old number plus this one, or this one if the old value is not a number:
   /// `{".sv":{"increment":n}}`.
   case increment(Node)
-  /// A known value at a place that is not known yet: the priority of a server value.
+  /// A known value at a location that is not known yet: the priority of a server value.
   case constant(Node)
 
   /// Returns the resolved value.

@@ -194,7 +194,7 @@ public struct Write: Sendable {
   }
 
   /// Replaces equal branches at locations with the same last key by one node. A post that a client
-  /// writes to two places is parsed twice, but then kept and journaled once.
+  /// writes to two locations is parsed twice, but then kept and journaled once.
   private static func shareEqualValues(_ assignments: inout [Assignment]) {
     var seen: [Key: Node] = [:]
     for i in assignments.indices where assignments[i].value.isBranch {

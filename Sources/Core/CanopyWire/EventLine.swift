@@ -92,7 +92,7 @@ public enum EventLine {
     }
   }
 
-  /// Appends the rest of a line with the present values of several places, whose members `body` appends.
+  /// Appends the rest of a line with the present values of several locations, whose members `body` appends.
   @inline(__always)
   public static func patch(
     _ sequence: Int64, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void

@@ -7,7 +7,7 @@ internal import CanopyTree
 public struct Verb: Sendable {
   /// The verb as text, in capitals.
   public let name: StaticString
-  /// The place in `Command.all`.
+  /// The position in `Command.all`.
   public let index: Int
 
   /// Finds a verb, which takes time in proportion to their number.

@@ -31,9 +31,6 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
   /// Forgets a subscription, and with an error appends its end to the output.
   func forget(_ number: Int64, _ code: WireError.Code?)
 
-  /// Whether the pending events of the connection must be sent before a reply. Called once for each reply.
-  func mustFollowEvents(_ reply: Reply) -> Bool
-
   /// Appends a reply to the output.
   ///
   /// - Parameter snapshot: the snapshot up to which the events were sent, if the reply has waited for them; nil for the

@@ -22,6 +22,11 @@ final class CutOffClose: ChannelOutboundHandler {
 }
 
 extension Channel {
+  /// The remote network; nil for this machine. See `TurnGroup.network`.
+  var network: String? {
+    Operations.turns(of: ObjectIdentifier(self), at: remoteAddress?.ipAddress ?? "local").network
+  }
+
   /// Closes the connection at once, and drops the output that the socket has not taken.
   package func cutOff() {
     triggerUserOutboundEvent(CutOff(), promise: nil)
@@ -52,14 +57,19 @@ extension MemoryBudget {
   ///
   /// - Parameters:
   ///   - loop: the event loop of the connection.
-  ///   - end: ends the connection, because it holds the most. Called on the loop, and never within a report: the
+  ///   - network: the remote network: see `TurnGroup.network`.
+  ///   - end: ends the connection, because the budget has chosen it. Called on the loop, and never within a report: the
   ///     connection that reports may be changing the state that its end changes as well.
-  package func open(on loop: any EventLoop, end: @escaping @Sendable () -> Void) -> Share {
-    open { loop.execute(end) }
+  package func open(
+    on loop: any EventLoop, network: String?, end: @escaping @Sendable () -> Void
+  ) -> Share {
+    open(network: network) { loop.execute(end) }
   }
 
-  /// Opens a share of a connection that is cut off if it holds the most.
+  /// Opens a share of a connection that is cut off if the budget chooses it.
   package func open(of channel: any Channel, _ logger: Logger) -> Share {
-    open(on: channel.eventLoop) { [lines] in channel.cutOffForMemory(lines, logger) }
+    open(on: channel.eventLoop, network: channel.network) { [lines] in
+      channel.cutOffForMemory(lines, logger)
+    }
   }
 }

@@ -110,6 +110,7 @@ package enum StreamEvent {
 
   private static let end = LinePieces.Part.text { $0.append("}\n\n") }
 
+  /// Appends the beginning of an event. The value of `data` may be encoded in pieces, so the object ends elsewhere.
   private static func begin(_ name: StaticString, _ path: Path, to output: inout JSONOutput) {
     output.append("event: ")
     output.append(name)

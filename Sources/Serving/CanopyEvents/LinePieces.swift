@@ -142,7 +142,7 @@ extension LinePieces.Part {
 extension LinePieces {
   /// Creates one line with a large value.
   ///
-  /// - Parameter write: appends the line, and calls its second argument at the place of the value.
+  /// - Parameter write: appends the line, and calls its second argument at the position of the value.
   package init(
     bytes: ValueBytes, _ node: Node, _ style: JSONStyle,
     _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
@@ -152,7 +152,7 @@ extension LinePieces {
 
   /// Returns the parts of a line that contains a large part.
   ///
-  /// - Parameter write: appends the line, and calls its second argument at the place of the part.
+  /// - Parameter write: appends the line, and calls its second argument at the position of the part.
   package static func parts(
     _ part: Part, _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
   ) -> [Part] {
@@ -163,7 +163,8 @@ extension LinePieces {
     return [.text(Array(text[..<place])), part, .text(Array(text[place...]))]
   }
 
-  /// Returns the parts of a post or comment.
+  /// Returns the parts of a post or comment: those between its values have the braces and names, because each value is
+  /// encoded in pieces of its own.
   package static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
     var parts: [Part] = [
       .text {

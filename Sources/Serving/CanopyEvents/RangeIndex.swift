@@ -1,7 +1,7 @@
 internal import CanopyEngine
 internal import CanopyTree
 
-/// A place between two children in an order, or before or after all of them: one end of a range.
+/// A position between two children in an order, or before or after all of them: one end of a range.
 struct RangeEnd {
   private let value: OrderValue
   private let key: Key?
@@ -14,14 +14,14 @@ struct RangeEnd {
     isAfter = isStart != bound.isInclusive
   }
 
-  /// Whether the place is before a child.
+  /// Whether the position is before a child.
   func isBefore(_ value: OrderValue, _ key: Key) -> Bool {
     if self.value != value { return self.value < value }
     guard let own = self.key else { return !isAfter }
     return own == key ? !isAfter : own < key
   }
 
-  /// Whether the place is before another one.
+  /// Whether the position is before another one.
   static func < (a: RangeEnd, b: RangeEnd) -> Bool {
     if a.value != b.value { return a.value < b.value }
     switch (a.key, b.key) {

@@ -9,13 +9,17 @@ extension SessionHandler {
   fileprivate final func begin(
     _ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol
   ) {
-    enter(context, as: clientProtocol)
+    self.context = context
+    self.clientProtocol = clientProtocol
+    writing.isWritable = context.channel.isWritable
     // A channel of another listener is active already.
     if context.channel.isActive { activateOnce(context) }
   }
 
   package final func handlerRemoved(context: ChannelHandlerContext) {
-    leavePipeline()
+    self.context = nil
+    clientProtocol = nil
+    endReference()
   }
 
   package final func channelActive(context: ChannelHandlerContext) {
@@ -26,7 +30,17 @@ extension SessionHandler {
   private final func activateOnce(_ context: ChannelHandlerContext) {
     guard client.turns == nil else { return }
     activate(context)
-    if idleBytes > 0, client.share == nil { openShare() }
+    if client.idleBytes > 0, client.share == nil { openShare() }
+  }
+
+  /// Notes the client of a connection that is active.
+  final func beginClient(_ context: ChannelHandlerContext) {
+    assertInEventLoop()
+    client.address = context.remoteAddress?.ipAddress ?? "local"
+    client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
+    client.since = operations.now()
+    client.id = services.clients.add(self)
+    client.place = ConnectionPlace.take(from: context.pipeline)
   }
 
   package final func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -38,7 +52,7 @@ extension SessionHandler {
     switch event {
     case ChannelEvent.inputClosed: endInput(context)
     // The event behind it ends the connection.
-    case let event as PlaceNeeded: if session.takesInput { closing.reason = event.error }
+    case let event as PlaceNeeded: session.endInput(because: event.error)
     case is ChannelShouldQuiesceEvent:
       // The requests that were received are still carried out and answered.
       session.endInput()
@@ -50,16 +64,16 @@ extension SessionHandler {
   /// Notes that the client has ended its sending side.
   package final func endInput(_ context: ChannelHandlerContext) {
     client.hasEnded = true
-    if closing.lingering != nil { return context.close(promise: nil) }
+    if scheduled.lingering != nil { return context.close(promise: nil) }
     session.endInput()
     advance(context)
   }
 
   package final func channelWritabilityChanged(context: ChannelHandlerContext) {
-    isWritable = context.channel.isWritable
-    unreadProgress = ReadProgress()
+    writing.isWritable = context.channel.isWritable
+    session.noteReading()
     // A large reply that the socket takes at once makes the channel unwritable for a moment. The flush notes the result.
-    guard !isFlushing else { return context.fireChannelWritabilityChanged() }
+    guard !writing.isFlushing else { return context.fireChannelWritabilityChanged() }
     noteUnsent(context)
     advance(context)
     encodeLater(context)
@@ -70,7 +84,7 @@ extension SessionHandler {
     scheduled.turn.endRead()
     client.place?.noteUse()
     noteInput()
-    if output.hasBuffers, isWritable, !waitsForFlush, session.isAtRest {
+    if output.hasBuffers, writing.isWritable, !scheduled.waitsForFlush, session.isAtRest {
       // All requests of the read are answered, and no other work of the connection waits. A task of the loop, which
       // would send the replies together with others to come, would cost about as much as the requests.
       answerPing()

@@ -7,7 +7,7 @@ extension SessionHandler: LoopClient {
   package final func clientState(_ id: Int64, listMax: Int) -> ClientState {
     assertInEventLoop()
     var state = ClientState(
-      id: id, kind, address: client.address, since: client.since,
+      id: id, client.kind, address: client.address, since: client.since,
       namespace: operations.namespace)
     state.add(session, listMax: listMax)
     return state
@@ -23,15 +23,13 @@ extension SessionHandler: LoopClient {
     return session.isResting || hasStoppedReading ? namespace : nil
   }
 
-  /// Whether the connection waits for its client, which has read nothing for `Session.idleMillisecondsMax`. The time
-  /// counts from the first look.
   private final var hasStoppedReading: Bool {
-    guard session.waitsForReader, let context else {
-      unreadProgress = ReadProgress()
-      return false
-    }
-    let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
-    let idle = unreadProgress.idleMilliseconds(unsent: Int(buffered ?? 0), at: operations.now())
-    return idle >= Session.idleMillisecondsMax
+    session.hasStoppedReading(unsent: bufferedBytes, at: operations.now())
+  }
+
+  /// The bytes in the buffers of the channel, which the socket has not accepted.
+  final var bufferedBytes: Int {
+    let bytes = try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)
+    return Int(bytes ?? 0)
   }
 }

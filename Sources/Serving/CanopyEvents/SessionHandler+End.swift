@@ -10,9 +10,8 @@ extension SessionHandler {
   package final func endRequests(_ reason: String) {
     assertInEventLoop()
     guard session.takesInput else { return }
-    closing.reason = WireError(.overloaded, reason)
     keptInput.drop()
-    session.endRequests()
+    session.endRequests(because: WireError(.overloaded, reason))
   }
 
   /// Closes when all replies are sent.
@@ -28,9 +27,9 @@ extension SessionHandler {
     if !keptInput.isDecoding { noteInput() }
     flush(context)
     // Texts that wait to be encoded are sent first.
-    closing.waitsForPieces = output.hasPieces
-    if closing.waitsForPieces { return }
-    clientProtocol?.appendEnd(closing.reason.take())
+    scheduled.closesWhenEncoded = output.hasPieces
+    if scheduled.closesWhenEncoded { return }
+    clientProtocol?.appendEnd(session.endReason)
     guard let outputContext = clientProtocol?.outputContext else {
       return context.close(promise: nil)
     }
@@ -50,13 +49,32 @@ extension SessionHandler {
 
   /// Closes the connection after a time, if the client does not.
   private final func linger(_ context: ChannelHandlerContext, _ time: TimeAmount) {
-    closing.lingering?.cancel()
-    closing.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: time) {
+    scheduled.lingering?.cancel()
+    scheduled.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: time) {
       context.close(promise: nil)
     }
   }
 
-  /// Ends the connection that holds the most memory, because the server is short of memory.
+  /// Ends the session of a connection that is gone.
+  final func lose(_ context: ChannelHandlerContext) {
+    assertInEventLoop()
+    if let id = client.id.take() { services.clients.remove(id) }
+    scheduled.lingering?.cancel()
+    cancelExpiry()
+    hold(nil)
+    for task in underWay.tasks.values { task.cancel() }
+    scheduled.decoding?.cancel()
+    session.lose()
+    perform(context)
+    output.removeAll()
+    // Its memory is no longer charged.
+    keptInput.drop()
+    client.share?.leave(holding: session.ledger.requests)
+    if hasNoChanges { endChanges() }
+    endReference()
+  }
+
+  /// Ends the connection because the server is short of memory, and the budget has chosen this one.
   ///
   /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
   /// the memory is needed now.
@@ -72,7 +90,7 @@ extension SessionHandler {
       end(
         WireError(
           .overloaded,
-          "the server is short of memory, and this connection holds most of it; the connection closes"
+          "the server is short of memory, and the connections of this network hold the most; the connection closes"
         ))
     }
   }
@@ -80,23 +98,34 @@ extension SessionHandler {
   /// Whether the connection is lost, and no change of it is without an outcome: neither a request nor an on-disconnect
   /// write.
   package final var hasNoChanges: Bool {
-    session.isLost && carryOutsUnderWay == 0 && !session.hasUnfinishedChanges
+    session.isLost && !session.hasUnfinishedChanges
+  }
+
+  /// Makes on-disconnect writes, as the user of the connection.
+  final func carryOut(
+    _ context: ChannelHandlerContext, _ armed: [ArmedWrite], _ identity: Identity
+  ) {
+    let loop = context.eventLoop
+    let handler = NIOLoopBound(self, eventLoop: loop)
+    operations.carryOut(
+      armed, as: identity, from: client.address, turns: client.turns,
+      retry: { body in loop.scheduleTask(in: .seconds(1)) { body() } },
+      completion: { loop.execute { handler.value.endCarryOut() } })
   }
 
   /// Notes that on-disconnect writes have an outcome.
-  final func endCarryOut() {
+  private final func endCarryOut() {
     assertInEventLoop()
-    carryOutsUnderWay -= 1
+    session.endCarryOut()
     if hasNoChanges { endChanges() }
   }
 
   /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
   final func end(_ reason: WireError) {
     assertInEventLoop()
-    guard let context, session.abandon() else { return }
-    closing.reason = reason
+    guard let context, session.abandon(because: reason) else { return }
     perform(context)
-    if closing.lingering == nil { linger(context, .seconds(10)) }
+    if scheduled.lingering == nil { linger(context, .seconds(10)) }
     charge()
   }
 }

@@ -1,44 +1,55 @@
 internal import CanopyAccounts
-internal import CanopySession
+package import CanopySession
 internal import CanopyWire
 internal import NIOCore
 
-/// The login of an administrator who has used a pass. Its connections end with it.
+/// The ends of logins. The login of a user ends the subscriptions that it allows; the connections of an administrator who
+/// has used a pass end with that login.
 extension SessionHandler {
-  /// A login that the connection holds.
-  struct HeldLogin {
-    let login: AdministratorLogin
-    /// The number of the observer.
-    var number = 0
-    /// The task of the loop that ends the connection when the login expires.
-    var expiry: Scheduled<Void>?
+  // MARK: The login of a user
+
+  /// Has the subscriptions authorized again when the login of the user expires, if any depends on it.
+  final func watchSubscriptions() {
+    guard case .user(let login) = session.identity, session.hasAuthorizedSubscriptions else {
+      return cancelExpiry()
+    }
+    expectExpiry(of: login)
   }
+
+  /// Calls `expire` when a login has expired.
+  package final func expectExpiry(of login: UserSession) {
+    let time = LoginWatch.nextLook(login.expiresAt - operations.now())
+    logins.expect(
+      services.loop.assumeIsolated().scheduleTask(in: time) { [self] in
+        if login.isValid(at: operations.now()) { expectExpiry(of: login) } else { expire(login) }
+      })
+  }
+
+  /// Does not call `expire` any more.
+  package final func cancelExpiry() {
+    logins.expect(nil)
+  }
+
+  // MARK: The login by a pass
 
   /// Sets the login of the connection, or nil for none, and ends the watch of the previous one.
   final func hold(_ login: AdministratorLogin?) {
     assertInEventLoop()
-    if let held = heldLogin {
-      held.login.removeObserver(held.number)
-      held.expiry?.cancel()
-    }
-    heldLogin = nil
+    logins.release()
     guard let login, session.isOpen else { return }
-    heldLogin = HeldLogin(login: login)
+    logins.held = LoginWatch.Held(login: login)
     let loop = services.loop
     let reference = reference()
-    heldLogin?.number = login.observe {
+    logins.held?.number = login.observe {
       loop.execute { reference.value.handler?.endBecause(endOf: login) }
     }
     expectEnd(of: login)
   }
 
   private func expectEnd(of login: AdministratorLogin) {
-    let remaining = login.expires - operations.now()
-    let milliseconds = max(1, min(remaining, SessionHandler.expiryMillisecondsMax))
-    heldLogin?.expiry = services.loop.assumeIsolated().scheduleTask(
-      in: .milliseconds(milliseconds)
-    ) { [self] in
-      guard heldLogin?.login === login, !endsWithLogin() else { return }
+    let time = LoginWatch.nextLook(login.expires - operations.now())
+    logins.held?.expiry = services.loop.assumeIsolated().scheduleTask(in: time) { [self] in
+      guard logins.held?.login === login, !endsWithLogin() else { return }
       expectEnd(of: login)
     }
   }
@@ -47,14 +58,14 @@ extension SessionHandler {
   ///
   /// - Returns: whether it had one.
   package final func endsWithLogin() -> Bool {
-    guard let login = heldLogin?.login, !login.isValid(at: operations.now()) else { return false }
+    guard let login = logins.held?.login, !login.isValid(at: operations.now()) else { return false }
     endBecause(endOf: login)
     return true
   }
 
   private func endBecause(endOf login: AdministratorLogin) {
     assertInEventLoop()
-    guard heldLogin?.login === login else { return }
+    guard logins.held?.login === login else { return }
     hold(nil)
     end(
       WireError(
@@ -64,13 +75,13 @@ extension SessionHandler {
 
   /// Whether a token is that of the connection's own login.
   final func isOwnLogin(_ token: String) -> Bool {
-    guard let login = heldLogin?.login else { return false }
+    guard let login = logins.held?.login else { return false }
     return operations.login(ofPassToken: token) === login
   }
 
   /// Ends the login that the connection holds, if any: its other connections end, and this one goes on without a login.
   final func endOwnLogin() {
-    guard let login = heldLogin?.login else { return }
+    guard let login = logins.held?.login else { return }
     hold(nil)
     operations.end(login, dropping: session.takeArmed(in: login))
   }

@@ -1,10 +1,8 @@
-package import CanopyEngine
 package import CanopySession
-internal import CanopyTree
-package import CanopyWire
+internal import CanopyWire
 package import NIOCore
 
-/// Requests: long texts, turns, reads in order, and outcomes from other threads.
+/// Requests besides reads: long texts, turns, and outcomes from other threads.
 extension SessionHandler {
   /// Decodes a long text beside the event loop, and passes the result to `receive`. Meanwhile the connection decodes
   /// nothing else and begins no request.
@@ -74,133 +72,57 @@ extension SessionHandler {
   /// Whether the session accepts requests now.
   package final var wantsInput: Bool { session.wantsInput }
 
-  // MARK: Reads
+  // MARK: Other requests
 
-  /// Carries out a read if the session allows it at once. Returns whether it was carried out, or has begun.
-  package final func readIfIdle(
-    _ context: ChannelHandlerContext, _ request: ReadRequest
-  ) -> Bool {
-    guard session.readsAtOnce(request) else { return false }
-    read(context, request)
-    return true
-  }
-
-  /// Appends the reply to a read to the output.
-  ///
-  /// - Parameter body: gets the user of the connection, the inbox, which has the snapshot, and the output. Returns whether
-  ///   it has appended a reply.
-  /// - Returns: the result of `body`.
-  package final func appendReply(
-    _ context: ChannelHandlerContext, _ body: (Identity, LoopInbox, inout LineOutput) -> Bool
-  ) -> Bool {
-    guard body(session.identity, hub.inbox, &output) else { return false }
-    noteUnsent(context)
-    return true
-  }
-
-  /// Carries out a read after the earlier writes of the connection. For the administrator, keeps the index
-  /// that the read needs.
-  final func orderedRead(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  final func beginAccount(
+    _ context: ChannelHandlerContext, _ request: AccountRequest, _ slot: Session.Slot
   ) {
-    guard case .administrator = session.identity else { return readNow(context, request, slot) }
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
-    tasks[slot] = Task { [operations] in
-      await operations.prepare(request)
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.readNow(context, request, slot)
-        handler.advance(context)
-      }
-    }
-  }
-
-  /// Carries out a read when the node has a commit.
-  final func readLater(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot,
-    atLeast sequence: Int64
-  ) {
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
+    let identity = session.identity
+    if case .logOut = request { endOwnLogin() }
     let outcome = pendingOutcome(context, slot)
-    tasks[slot] = Task { [operations] in
-      do {
-        try await operations.engine.wait(for: sequence, atMost: Operations.atLeastMax)
-      } catch {
-        return outcome.complete(Session.Completion(operations.wireError(error)))
-      }
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.orderedRead(context, request, slot)
-        handler.advance(context)
-      }
+    let task = operations.begin(request, as: identity, from: client.address, session.armed) {
+      outcome.complete($0)
     }
+    if request.endsWithConnection { underWay.tasks[slot] = task }
   }
 
-  private final func readNow(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  final func beginAdministration(
+    _ context: ChannelHandlerContext, _ request: AdministrationRequest, _ slot: Session.Slot
   ) {
-    hub.inbox.release()
-    if !drainEvents() { return readAfterEvents(request, slot) }
-    read(context, request, slot, in: hub.inbox.snapshot.root)
-  }
-
-  /// Carries out a read that has a slot when the events before it are sent.
-  final func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
-    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
-  }
-
-  /// Carries out a read that may take long beside the event loop.
-  package final func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
-  ) {
+    if case .endPass(let token) = request, isOwnLogin(token) {
+      endOwnLogin()
+      return finish(slot, Session.Completion(.json(.bool(true)), identity: .anonymous))
+    }
     let outcome = pendingOutcome(context, slot)
-    let loop = context.eventLoop
-    let handler = NIOLoopBound(self, eventLoop: loop)
-    tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
-      let reply = await operations.longRead(request, as: identity, turns: turns) {
-        await withCheckedContinuation { continuation in
-          loop.execute { continuation.resume(returning: handler.value.takeRoot()) }
-        }
-      } after: {
-        await withCheckedContinuation { continuation in
-          loop.execute { handler.value.takeRootAfterEvents { continuation.resume(returning: $0) } }
-        }
-      }
-      outcome.complete(Session.Completion(reply))
+    operations.begin(request, as: session.identity, on: client.id, from: client.address) {
+      outcome.complete($0)
     }
   }
 
-  /// Returns the root of the present tree; nil if events that led to it are to be sent before.
-  private func takeRoot() -> Node? {
-    assertInEventLoop()
-    if !subscribers.isEmpty {
-      guard !session.isBehind, let snapshot = hub.takeSnapshot(), !session.isBehind else {
-        return nil
+  final func beginConnection(
+    _ context: ChannelHandlerContext, _ request: ConnectionRequest, _ slot: Session.Slot
+  ) {
+    if case .use = request {
+      do throws(WireError) { try session.checkMayChangeNamespace() } catch {
+        return finish(slot, Session.Completion(error))
       }
-      return snapshot.root
     }
-    defer { hub.inbox.release() }
-    return hub.inbox.snapshot.root
+    let outcome = pendingOutcome(context, slot)
+    operations.begin(
+      request, as: session.identity, from: client.address, turns: client.turns, session.armed,
+      in: logins.held?.login
+    ) { outcome.complete($0) }
   }
 
-  /// Calls a closure with the root of the present tree, when the events that led to it are sent.
-  private func takeRootAfterEvents(_ body: @escaping (Node) -> Void) {
-    if let root = takeRoot() { return body(root) }
-    waitForHub { body($0.root) }
-  }
-
-  /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
-  /// has ended. Until then the connection begins no request and sends no reply.
-  package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
-    assertInEventLoop()
-    session.beginWaitingForEvents()
-    waitForHub { [self] snapshot in
-      session.endWaitingForEvents()
-      guard session.isOpen, let context else { return }
-      body(context, snapshot)
-      advance(context)
+  final func beginListening(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) {
+    if session.isBehind {
+      // A subscription begins with a value that is newer than the events that are withheld.
+      return wait(for: .listen(request, slot))
+    }
+    do throws(WireError) { try clientProtocol?.listen(context, request, slot) } catch {
+      finish(slot, Session.Completion(error))
     }
   }
 

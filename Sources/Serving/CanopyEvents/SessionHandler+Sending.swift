@@ -4,11 +4,19 @@ package import NIOCore
 
 /// Sending: encoded output at once, and large replies and events in turns.
 extension SessionHandler: Flushable {
+  /// The size of encoded replies from which on they are sent at once, and do not wait for other replies.
+  static let sentBytesMin = 16 * 1024
+
+  package final var waitsForFlush: Bool {
+    get { scheduled.waitsForFlush }
+    set { scheduled.waitsForFlush = newValue }
+  }
+
   package final func flush() {
     assertInEventLoop()
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
-    if isWritable { flush(context) } else { noteUnsent(context) }
+    if writing.isWritable { flush(context) } else { noteUnsent(context) }
     // For a client that sends one request at a time, the flush of a reply changes nothing else. If sending has become
     // possible only now, other work may wait for it.
     if couldSend, session.canSend, session.isAtRest, !output.hasBuffers {
@@ -24,8 +32,8 @@ extension SessionHandler: Flushable {
   package final func flush(
     _ context: ChannelHandlerContext, after piece: (buffer: ByteBuffer, eventBytes: Int)? = nil
   ) {
-    isFlushing = true
-    defer { isFlushing = false }
+    writing.isFlushing = true
+    defer { writing.isFlushing = false }
     let outputContext = clientProtocol?.outputContext
     var last = piece?.buffer
     var eventBytes = piece?.eventBytes ?? 0
@@ -54,7 +62,7 @@ extension SessionHandler: Flushable {
 
   /// Asks for a turn to encode a piece, if such a text comes next in the output and the client reads.
   final func encodeLater(_ context: ChannelHandlerContext) {
-    guard output.hasPieces, !output.hasBuffers, isWritable else { return }
+    guard output.hasPieces, !output.hasBuffers, writing.isWritable else { return }
     takeTurnLater()
   }
 
@@ -62,11 +70,14 @@ extension SessionHandler: Flushable {
   /// that of the channel's own buffers. The first of these is whole, although a part of it may be sent.
   package final func noteUnsent(_ context: ChannelHandlerContext) {
     var bytes = output.memoryBytes
-    if !isWritable {
-      let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
-      bytes += Int(buffered ?? 0) + LineOutput.bufferBytesMax
-    }
-    session.setUnsent(bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
+    if !writing.isWritable { bytes += bufferedBytes + LineOutput.bufferBytesMax }
+    session.setUnsent(
+      bytes: bytes, unencoded: output.unencodedBytes, isWritable: writing.isWritable)
+  }
+
+  /// Reports the bytes of the input to the session.
+  final func noteInput() {
+    session.setInput(bytes: keptInput.byteCount, hasBacklog: keptInput.hasBacklog)
   }
 
   /// Charges the memory that the connection holds to the memory budget of the server.
@@ -76,34 +87,16 @@ extension SessionHandler: Flushable {
       client.share?.report(session.ledger.requests)
       return
     }
-    if let place = client.place { report(to: place) }
+    if let place = client.place {
+      client.report(to: place, isBusy: writing.isWritable && session.hasRequests, session)
+    }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
       openShare()
     }
+    let idleBytes = client.idleBytes
     client.share?.report(idleBytes + bytes, idle: idleBytes)
-  }
-
-  /// Reports what decides whether the connection may lose its place.
-  private final func report(to place: ConnectionPlace) {
-    // A client that does not read does not wait for its requests.
-    let isBusy = isWritable && session.hasRequests
-    if isBusy != client.isBusy {
-      client.isBusy = isBusy
-      place.setBusy(isBusy)
-      place.noteUse()
-    }
-    let standing: ConnectionPlace.Standing =
-      switch session.identity {
-      case .administrator: .administrator
-      case .user: .kept
-      case .anonymous:
-        session.holdsNothing ? (client.hasSucceeded ? .used : .new) : .kept
-      }
-    guard standing != client.standing else { return }
-    client.standing = standing
-    place.set(standing)
   }
 
   /// Charges the input with a text to decode. Returns false and changes nothing if there is no room.
@@ -111,15 +104,17 @@ extension SessionHandler: Flushable {
     noteInput()
     guard !session.isLost else { return false }
     if client.share == nil { openShare() }
+    let idleBytes = client.idleBytes
     return client.share?.admit(idleBytes + session.ledger.total, idle: idleBytes) ?? false
   }
 
   /// Begins to charge the connection, with the bytes that it takes while it is idle.
   final func openShare() {
     let reference = reference()
-    client.share = operations.memory.open(on: services.loop) {
+    client.share = operations.memory.open(on: services.loop, network: client.turns?.network) {
       reference.value.handler?.endForMemory()
     }
+    let idleBytes = client.idleBytes
     client.share?.report(idleBytes, idle: idleBytes)
   }
 }
@@ -149,13 +144,13 @@ extension SessionHandler: TurnTaker {
   }
 
   private final func sendPiece(bytes: Int) -> Int {
-    guard let context, context.channel.isActive, isWritable,
+    guard let context, context.channel.isActive, writing.isWritable,
       let piece = output.takePiece(bytes: bytes)
     else { return 0 }
     flush(context, after: piece)
     if session.isOpen {
       advance(context)
-    } else if closing.waitsForPieces, !output.hasPieces {
+    } else if scheduled.closesWhenEncoded, !output.hasPieces {
       close(context)
     }
     charge()

@@ -38,7 +38,7 @@ extension SessionHandler {
     } wait: { [self] in
       hub.afterEvents($0)
     }
-    resumptions[number] = Task { [operations, turns = client.turns] in
+    underWay.resumptions[number] = Task { [operations, turns = client.turns] in
       let result = await operations.resumption(
         of: listening, since: since, hash: hash, turns, in: start)
       loop.execute {
@@ -52,9 +52,9 @@ extension SessionHandler {
     _ context: ChannelHandlerContext, _ number: Int64, _ result: Result<Resumption, WireError>
   ) {
     assertInEventLoop()
-    resumptions[number] = nil
+    underWay.resumptions[number] = nil
     if clientProtocol?.beginsAfterEvents == true, !hub.drain() {
-      return waitForEvents { [self] _, _ in session.resumed(number, result) }
+      return wait(for: .resumption(subscription: number, result))
     }
     session.resumed(number, result)
     advance(context)
@@ -62,7 +62,7 @@ extension SessionHandler {
 
   /// Ends a subscription at the hub.
   final func unlisten(_ number: Int64, _ code: WireError.Code?) {
-    resumptions.removeValue(forKey: number)?.cancel()
+    underWay.resumptions.removeValue(forKey: number)?.cancel()
     if let subscription = subscribers.removeValue(forKey: number) { hub.end(subscription) }
     clientProtocol?.forget(number, code)
     resumeWaiters()
@@ -82,20 +82,6 @@ extension SessionHandler {
       advance(context)
     }
   }
-
-  /// Calls `expire` when a login has expired.
-  package final func expectExpiry(of login: UserSession) {
-    expiry?.cancel()
-    let remaining = login.expiresAt - operations.now()
-    let milliseconds = max(1, min(remaining, SessionHandler.expiryMillisecondsMax))
-    expiry = services.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) {
-      [self] in
-      if login.isValid(at: operations.now()) { expectExpiry(of: login) } else { expire(login) }
-    }
-  }
-
-  /// A minute: the clock may be set meanwhile.
-  static let expiryMillisecondsMax: Int64 = 60 * 1000
 }
 
 extension EventHub.Refusal {

@@ -65,7 +65,7 @@ final class HandshakeGuard: ChannelInboundHandler {
 
   func handlerAdded(context: ChannelHandlerContext) {
     let channel = context.channel
-    share = memory.open(on: channel.eventLoop) { channel.cutOff() }
+    share = memory.open(on: channel.eventLoop, network: channel.network) { channel.cutOff() }
     charge(TLSCertificate.handshakeBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)

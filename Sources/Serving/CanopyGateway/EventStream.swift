@@ -45,8 +45,6 @@ final class EventStream {
   private var waiting: CheckedContinuation<ByteBuffer?, Never>?
   /// Whether the hub delivers commits that were withheld.
   private var isCatchingUp = false
-  /// Whether the client has read anything since the last commit was withheld.
-  private var progress = ReadProgress()
 
   init(
     _ connection: GatewayConnection, as identity: Identity, _ shared: GatewayLoop,
@@ -86,7 +84,7 @@ final class EventStream {
         do throws(WireError) { try listen(path, options, slot) } catch {
           session.finish(slot, Session.Completion(error))
         }
-      case .send(.failure(let error)): fail(error)
+      case .send(.failure(let error)), .sendAfterEvents(.failure(let error)): fail(error)
       case .send(.subscribed(let subscribed)): start(subscribed)
       case .resume(let number, _, let listening): resume(number, listening)
       case .unlisten(_, let code):
@@ -95,7 +93,9 @@ final class EventStream {
         subscription = nil
         if code != nil { cancelled() }
       // The session has no other requests, and this front end reads no input.
-      case .begin, .send, .read, .setReading, .reauthorize, .release, .carryOut, .close: continue
+      case .begin, .send, .sendAfterEvents, .read, .readAgain, .setReading, .reauthorize, .release,
+        .carryOut, .close:
+        continue
       }
     }
     charge()
@@ -354,12 +354,10 @@ extension EventStream: Subscriber {
 
   func withhold(_ change: CommittedChange, from subscription: HubSubscription) {
     guard let grown = subscription.withhold(change) else { return endForUnreadEvents() }
-    if !session.isBehind { progress = ReadProgress() }
     let buffered = try? connection.channel.syncOptions?.getOption(.bufferedWritableBytes)
     let isWithinBound = session.withhold(
       from: subscription.number, bytes: WithheldChanges.bytes(of: change), grown: grown,
-      idleMilliseconds: progress.idleMilliseconds(
-        unsent: output.bytes.all + Int(buffered ?? 0), at: operations.now()))
+      unsent: output.bytes.all + Int(buffered ?? 0), at: operations.now())
     if isWithinBound { charge() } else { endForUnreadEvents() }
   }
 

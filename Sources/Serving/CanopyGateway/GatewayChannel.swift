@@ -96,9 +96,7 @@ struct GatewayChannel: ServerChildChannel {
     _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput,
     _ encoder: HTTPResponseEncoder, to channel: any Channel, _ connection: GatewayConnection
   ) throws {
-    let decoder = ByteToMessageHandler(
-      HTTPRequestDecoder(
-        leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
+    let decoder = RequestDecoding.decoder()
     let pipeline = channel.pipeline.syncOperations
     let loop = connection.loop.value
     if let certificate = configuration.certificate {

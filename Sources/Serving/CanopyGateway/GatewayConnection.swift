@@ -208,7 +208,8 @@ final class GatewayConnection: Sendable {
   }
 
   private func openShare() -> MemoryBudget.Share {
-    operations.memory.open(on: channel.eventLoop) { [channel, address, operations] in
+    operations.memory.open(on: channel.eventLoop, network: turns.network) {
+      [channel, address, operations] in
       guard channel.isActive else { return }
       operations.memory.lines.add(
         "an HTTP connection was cut off because the server is short of memory",

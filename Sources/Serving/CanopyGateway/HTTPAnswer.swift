@@ -49,13 +49,17 @@ struct HTTPAnswer {
     return answer
   }
 
+  /// Creates a response with a small body of JSON.
+  static func json(_ body: ReplyJSON) -> HTTPAnswer { json(.ok, body) }
+
+  /// Creates a response with a status and a small body of JSON.
+  static func json(_ status: HTTPResponse.Status, _ body: ReplyJSON) -> HTTPAnswer {
+    json(status) { body.append(to: &$0) }
+  }
+
   /// Creates the response for an error: an object with the sentence.
   static func failure(_ status: HTTPResponse.Status, _ sentence: String) -> HTTPAnswer {
-    json(status) { output in
-      output.append("{\"error\":")
-      output.append(string: sentence)
-      output.append("}")
-    }
+    json(status, ["error": .text(sentence)])
   }
 
   /// Creates the response for an error of the server.

@@ -7,8 +7,8 @@ internal import NIOHTTPTypesHTTP1
 /// Translates the parts of requests of HTTP/1 into the types that are common to all versions. `HTTPExchange` takes such
 /// types for responses.
 ///
-/// The handler of the library has Foundation parse the target of each request, in case it is a whole address. Here the
-/// target stays as it was sent: `Target` parses it later, and reads both forms.
+/// The library's own handler parses each target with Foundation, in case it is a whole address. Here the target stays
+/// as it was sent: `Target` parses it later, and reads both forms.
 final class HTTPTypesCodec: ChannelInboundHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPRequestPart

@@ -13,11 +13,9 @@ extension Responder {
   func health(_ method: HTTPRequest.Method) -> HTTPAnswer {
     guard method == .get else { return .methodNotAllowed([.get]) }
     guard !operations.engine.isCutOff else {
-      var answer = HTTPAnswer.json { $0.append("{\"status\":\"unavailable\"}") }
-      answer.status = .serviceUnavailable
-      return answer
+      return .json(.serviceUnavailable, ["status": .text("unavailable")])
     }
-    return .json { $0.append("{\"status\":\"ok\"}") }
+    return .json(["status": .text("ok")])
   }
 
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is

@@ -146,13 +146,13 @@ extension Responder {
   ) throws(WireError) -> HTTPAnswer {
     switch reply {
     case .failure(let error): throw error
-    case .json(let json): return .json { json.append(to: &$0) }
+    case .json(let json): return .json(json)
     case .value(let node, let style, let etag, let bytes):
       var answer = self.answer([.node(node, style)], bytes: bytes, encoded)
       if let etag { answer.fields[.eTag] = etag }
       return answer
     case .members(let members, let style, let bytes):
-      if members.isEmpty, isEmptyObject { return .json { $0.append("{}") } }
+      if members.isEmpty, isEmptyObject { return .json([:]) }
       return self.answer([.members(members[...], style)], bytes: bytes, encoded)
     case .mismatch(let node, let etag, let style, let bytes):
       var answer = self.answer([.node(node, style)], bytes: bytes)

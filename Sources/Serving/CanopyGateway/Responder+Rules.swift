@@ -46,7 +46,7 @@ extension Responder {
       if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
     }
     if case .failure(let error) = completion.reply { throw error }
-    return .json { $0.append("{\"status\":\"ok\"}") }
+    return .json(["status": .text("ok")])
   }
 }
 

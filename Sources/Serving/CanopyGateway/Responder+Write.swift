@@ -201,6 +201,7 @@ extension Responder {
     case .put: return answer([.node(data.value.node, .plain)], bytes: data.bytes)
     case .patch:
       var parts: [LinePieces.Part] = []
+      // Each value is a part of its own, which is encoded in pieces. So the braces and names are parts as well.
       for update in data.updates {
         let isFirst = parts.isEmpty
         parts.append(
@@ -218,13 +219,9 @@ extension Responder {
       guard case .json(.object(let members)) = reply,
         let name = members.first(where: { $0.0 == "key" })?.1
       else { throw WireError(.internalError, "the server made a mistake; its log says more") }
-      return .json { output in
-        output.append("{\"name\":")
-        name.append(to: &output)
-        output.append("}")
-      }
+      return .json(["name": name])
     default:
-      var answer = HTTPAnswer.json { $0.append("null") }
+      var answer = HTTPAnswer.json(.null)
       if request.wantsWrittenETag { answer.fields[.eTag] = Node.absent.etag }
       return answer
     }

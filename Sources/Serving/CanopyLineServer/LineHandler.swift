@@ -117,11 +117,6 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     }
   }
 
-  func mustFollowEvents(_ reply: Reply) -> Bool {
-    // The events of a subscription follow the reply that begins it.
-    if case .subscribed = reply { false } else { true }
-  }
-
   func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
     if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
     guard session.isOpen else { return }

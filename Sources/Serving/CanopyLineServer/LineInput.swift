@@ -1,13 +1,13 @@
 internal import CanopyEvents
-internal import CanopyWire
-internal import NIOCore
+package import CanopyWire
+package import NIOCore
 
 /// The input of one connection: splits it into lines, and keeps bytes that the session does not take yet.
 ///
 /// Use it on the connection's event loop only.
-final class LineInput: ConnectionInput {
+package final class LineInput: ConnectionInput {
   /// A line that is not a request. Later input is dropped.
-  enum InvalidLine: Equatable {
+  package enum InvalidLine: Equatable {
     /// A line that a client of another protocol has sent. Later input may be the body of a request that a web page has
     /// made.
     case foreign(ForeignProtocol)
@@ -25,24 +25,24 @@ final class LineInput: ConnectionInput {
   #endif
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
-  @exclusivity(unchecked) private(set) var isDecoding = false
+  @exclusivity(unchecked) package private(set) var isDecoding = false
   /// The memory of the unfinished line when the decoding began. The decoder cannot report it meanwhile.
   @exclusivity(unchecked) private var memoryBefore = 0
   @exclusivity(unchecked) private var isDropped = false
   /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
-  @exclusivity(unchecked) var bytesBeside = 0
+  @exclusivity(unchecked) package var bytesBeside = 0
 
-  init(lineBytesMax: Int) {
+  package init(lineBytesMax: Int) {
     decoder = LineDecoder(lineBytesMax: lineBytesMax)
   }
 
   /// The bytes that are kept: the memory of an unfinished line, and the other bytes.
-  var byteCount: Int {
+  package var byteCount: Int {
     (isDecoding ? memoryBefore : decoder.keptMemory) + (backlog?.readableBytes ?? 0) + bytesBeside
   }
 
   /// Whether whole lines may be among the bytes that are kept.
-  var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
+  package var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
 
   /// Keeps a buffer behind the backlog and behind a line that is decoded beside the loop. Returns whether there is
   /// one of them; if not, the buffer is not kept.
@@ -55,13 +55,13 @@ final class LineInput: ConnectionInput {
   }
 
   /// Takes the backlog, in order to decode it.
-  func takeBacklog() -> ByteBuffer? {
+  package func takeBacklog() -> ByteBuffer? {
     defer { backlog = nil }
     return backlog
   }
 
   /// Drops the backlog and the unfinished line, because the connection takes no more requests.
-  func drop() {
+  package func drop() {
     backlog = nil
     // The decoder is in use while a line is being received, so it drops its bytes when that has returned.
     isDropped = true
@@ -72,7 +72,7 @@ final class LineInput: ConnectionInput {
   ///
   /// - Parameter receive: takes a line without its terminator, valid during the call, and returns whether to go on.
   /// - Returns: the line that ends the input; nil if there is none.
-  func decode(
+  package func decode(
     _ buffer: ByteBuffer, _ receive: (UnsafeRawBufferPointer) -> Bool
   ) -> InvalidLine? {
     assert(bytesBeside == 0, "the line that is decoded beside the loop comes first")

@@ -116,7 +116,8 @@ extension RealtimeHandler {
     }
     append { output in
       ServerMessage.answer(number, .ok, to: &output) {
-        $0.append(listener.isUnindexed ? "{\"w\":[\"no_index\"]}" : "{}")
+        let warning: ReplyJSON = listener.isUnindexed ? ["w": .array([.text("no_index")])] : [:]
+        warning.append(to: &$0)
       }
     }
   }

@@ -70,7 +70,7 @@ extension RealtimeHandler {
   private func answer(_ number: Int64, _ kind: PendingAnswers.Kind) {
     append { output in
       ServerMessage.answer(number, .ok, to: &output) { output in
-        guard case .authenticate = kind else { return output.append("\"\"") }
+        guard case .authenticate = kind else { return output.append(string: "") }
         let auth = session.identity.caller(at: operations.now())?.auth ?? .absent
         output.object {
           $0.member("auth", auth, style: .export)

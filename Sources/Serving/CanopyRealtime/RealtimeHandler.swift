@@ -180,11 +180,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   // MARK: Answers
 
-  func mustFollowEvents(_ reply: Reply) -> Bool {
-    // A listener begins before the events that follow.
-    if case .subscribed = reply { false } else { true }
-  }
-
   /// Answers the first request that is not answered.
   func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
     if case .subscribed = reply { return answer(reply) }
@@ -247,7 +242,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// Notifies the client when the session of its user ends.
   override func watchIdentity() {
     guard case .user(let login) = session.identity, session.isOpen else {
-      expiry?.cancel()
+      cancelExpiry()
       watched = nil
       return
     }
@@ -274,7 +269,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     guard session.isOpen, case .user(let current) = session.identity,
       ObjectIdentifier(current) == login, !current.isValid(at: operations.now())
     else { return }
-    expiry?.cancel()
+    cancelExpiry()
     let hasExpired = operations.now() >= current.expiresAt
     append { output in
       ServerMessage.revoked(

@@ -48,7 +48,7 @@ struct ArmedWriteKeeper: Sendable {
 /// The text is `administrator`; `null` for an anonymous caller; or a JSON object with `auth` and
 /// `session`, the digest of the session token. For a login by an identity token, and in writes of an earlier version, it
 /// is the JSON of `auth` alone; `auth.token` has the claims of an identity token.
-struct KeptCaller: Sendable {
+package struct KeptCaller: Sendable {
   /// The caller as rules know it; nil for the administrator.
   var caller: RuleCaller?
   /// The digest of the session's token, if there was a session and it is known.
@@ -71,7 +71,7 @@ struct KeptCaller: Sendable {
   /// Reads the text.
   ///
   /// - Throws: `TreeError` if it is malformed.
-  init(_ text: String) throws {
+  package init(_ text: String) throws {
     if text == KeptCaller.administrator { return }
     var text = text
     let node = try text.withUTF8 { bytes in
@@ -88,18 +88,17 @@ struct KeptCaller: Sendable {
     session = digest
   }
 
-  var text: String {
+  package var text: String {
     guard let caller else { return KeptCaller.administrator }
     var output = JSONOutput()
     guard let session else {
       output.append(caller.auth ?? .absent)
       return output.text
     }
-    output.append("{\"auth\":")
-    output.append(caller.auth ?? .absent)
-    output.append(",\"session\":")
-    output.append(string: session.text)
-    output.append("}")
+    output.object {
+      $0.member("auth", caller.auth ?? .absent)
+      $0.member("session", session.text)
+    }
     return output.text
   }
 

@@ -1,7 +1,7 @@
 internal import CanopyAccounts
 public import CanopyEngine
 internal import CanopyRules
-internal import CanopyTree
+package import CanopyTree
 internal import CanopyWire
 
 /// A write that waits for its connection to end.
@@ -11,7 +11,7 @@ public struct ArmedWrite: Sendable {
   /// The id of the first write of its group in the store. See `DisconnectWrite.group`.
   let group: DisconnectWriteID
   /// The write without the exceptions.
-  private(set) var write: Write
+  package private(set) var write: Write
   /// The locations at which it no longer applies, because a later request replaced or cancelled it there.
   private(set) var exceptions: [Location]
   /// The user who armed it; nil for the administrator.
@@ -53,7 +53,7 @@ public struct ArmedWrite: Sendable {
   /// Decodes a write that the last process left in the store.
   ///
   /// - Throws: `WireError` or `TreeError` if it cannot be decoded.
-  init(_ kept: DisconnectWrite) throws {
+  package init(_ kept: DisconnectWrite) throws {
     var text = "ONDISCONNECT " + kept.request
     let request = try text.withUTF8 { bytes in
       try Request(line: UnsafeRawBufferPointer(bytes), limits: .none)

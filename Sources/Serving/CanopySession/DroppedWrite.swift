@@ -7,7 +7,7 @@ internal import Synchronization
 /// An on-disconnect write that is not made.
 struct DroppedWrite {
   let write: ArmedWrite
-  /// The reason in words, unless the rules or the session do not allow it.
+  /// The reason in words; nil if the rules or a revoked session forbid the write.
   let reason: String?
 
   /// Returns the writes that an outcome denies.

@@ -2,11 +2,12 @@ internal import Synchronization
 
 /// The bytes that all connections together may make the server hold.
 ///
-/// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the budget ends the connection
-/// with the largest total, then the next, until the others fit. It never chooses a connection while another one
-/// holds more, so that small requests of honest clients are still served. Connections that hold little are chosen only if
-/// all of them together exceed the bound. Then the budget ends as many as make a sixteenth of it free, so that many
-/// clients who each hold little cannot keep the server short of memory.
+/// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the budget ends the largest
+/// connection of the remote network whose connections together hold the most, then the next, until the others fit (see
+/// `LargestFirst`). So a network that opens many connections gets no more memory by that, and clients that hold less
+/// than others are still served. A connection without a network counts as one of its own. Connections that hold little
+/// are chosen only if all of them together exceed the bound. Then the budget ends as many as make a sixteenth of it
+/// free, so that many clients who each hold little cannot keep the server short of memory.
 ///
 /// A connection may report the bytes among them that it takes while it is idle. These do not count when a connection is
 /// chosen, so idle connections are not the first to end. When they fill half of the bound, a new connection takes the
@@ -31,7 +32,7 @@ public final class MemoryBudget: Sendable {
   private let state = Mutex(State())
 
   /// The bytes of a connection.
-  fileprivate struct Amount {
+  struct Amount {
     var bytes = 0
     /// The bytes among them that it takes while it is idle.
     var idle = 0
@@ -41,8 +42,9 @@ public final class MemoryBudget: Sendable {
     var isLarge: Bool { excess >= MemoryBudget.largeBytes }
   }
 
-  fileprivate struct Candidate {
+  struct Candidate {
     var amount: Amount
+    let network: String?
     let end: @Sendable () -> Void
   }
 
@@ -117,14 +119,16 @@ public final class MemoryBudget: Sendable {
 
   /// Opens the share of one connection.
   ///
-  /// - Parameter end: ends the connection, because it holds the most. Called at most once, on any
-  ///   thread, with no lock held.
-  public func open(end: @escaping @Sendable () -> Void) -> Share {
+  /// - Parameters:
+  ///   - network: the remote network; nil for a connection that counts as a network of its own.
+  ///   - end: ends the connection, because the budget has chosen it. Called at most once, on any thread, with no lock
+  ///     held.
+  public func open(network: String? = nil, end: @escaping @Sendable () -> Void) -> Share {
     let id = state.withLock { state in
       state.lastID += 1
       return state.lastID
     }
-    return Share(self, id: id, end: end)
+    return Share(self, id: id, network: network, end: end)
   }
 
   /// Charges bytes that no connection holds any more until the result is released.
@@ -157,19 +161,28 @@ public final class MemoryBudget: Sendable {
   public struct Share: ~Copyable {
     private let budget: MemoryBudget
     private let id: Int
+    private let network: String?
     private let end: @Sendable () -> Void
     private var reported = Amount()
     private var isGone = false
 
-    fileprivate init(_ budget: MemoryBudget, id: Int, end: @escaping @Sendable () -> Void) {
+    fileprivate init(
+      _ budget: MemoryBudget, id: Int, network: String?, end: @escaping @Sendable () -> Void
+    ) {
       self.budget = budget
       self.id = id
+      self.network = network
       self.end = end
+    }
+
+    /// The connection with the bytes that it holds; nil if it is gone and cannot be chosen.
+    private func candidate(_ amount: Amount) -> Candidate? {
+      isGone ? nil : Candidate(amount: amount, network: network, end: end)
     }
 
     deinit {
       guard reported.bytes != 0 else { return }
-      budget.report(id, from: reported, to: Amount(), isGone ? nil : end, wasGone: isGone)
+      budget.report(id, from: reported, to: Amount(), candidate(Amount()), wasGone: isGone)
     }
 
     /// Reports that the connection is gone and its client may hold no more, except for requests that are under way: the
@@ -191,20 +204,21 @@ public final class MemoryBudget: Sendable {
         return
       }
       let amount = Amount(bytes: bytes, idle: isGone ? 0 : idle)
-      budget.report(id, from: reported, to: amount, isGone ? nil : end, wasGone: isGone)
+      budget.report(id, from: reported, to: amount, candidate(amount), wasGone: isGone)
       reported = amount
     }
 
     /// Reports the bytes that the connection will hold when it has done some work, if there is room for them. Otherwise
     /// changes nothing, and the work must not begin.
     ///
-    /// Connections that hold more than this one may end to make room for it. This connection does not end.
+    /// Connections that would be chosen before this one may end to make room for it. This connection does not end.
     ///
     /// - Parameter idle: the bytes among them that the connection takes while it is idle.
     /// - Returns: false if there is no room, or the connection is gone or is ending.
     public mutating func admit(_ bytes: Int, idle: Int = 0) -> Bool {
       assert(0...bytes ~= idle)
-      guard !isGone, budget.admits(id, from: reported, to: Amount(bytes: bytes, idle: idle)) else {
+      let amount = Amount(bytes: bytes, idle: idle)
+      guard let candidate = candidate(amount), budget.admits(id, candidate, from: reported) else {
         return false
       }
       report(bytes, idle: idle)
@@ -212,23 +226,23 @@ public final class MemoryBudget: Sendable {
     }
   }
 
-  private func admits(_ id: Int, from old: Amount, to new: Amount) -> Bool {
-    state.withLock { $0.admits(id, from: old, to: new, bytesMax) }
+  private func admits(_ id: Int, _ candidate: Candidate, from old: Amount) -> Bool {
+    state.withLock { $0.admits(id, candidate, from: old, bytesMax) }
   }
 
   /// Changes the bytes of a connection.
   ///
   /// - Parameters:
-  ///   - end: ends the connection; nil if it is gone.
+  ///   - candidate: the connection with its new amount; nil if it is gone.
   ///   - wasGone: whether it was gone before.
   private func report(
-    _ id: Int, from old: Amount, to new: Amount, _ end: (@Sendable () -> Void)?, wasGone: Bool
+    _ id: Int, from old: Amount, to new: Amount, _ candidate: Candidate?, wasGone: Bool
   ) {
     let chosen: [@Sendable () -> Void] = state.withLock { state in
       state.used += new.bytes - old.bytes
       state.idle += new.idle - old.idle
       assert(state.used >= 0 && state.idle >= 0)
-      guard let end else {
+      guard let candidate else {
         // Its remaining bytes count against the bound until they are released.
         state.unowned += new.bytes - (wasGone ? old.bytes : 0)
         state.large[id] = nil
@@ -240,7 +254,6 @@ public final class MemoryBudget: Sendable {
         state.endingBytes += new.bytes - ending
         state.ending[id] = new.bytes > 0 ? new.bytes : nil
       } else {
-        let candidate = Candidate(amount: new, end: end)
         state.large[id] = new.isLarge ? candidate : nil
         state.small[id] = !new.isLarge && new.excess > 0 ? candidate : nil
       }
@@ -251,39 +264,29 @@ public final class MemoryBudget: Sendable {
 }
 
 extension MemoryBudget.State {
-  /// Whether there is room for the bytes of a connection, or connections that hold more than it can make room.
+  /// Whether there is room for the bytes of a connection, or connections that would be chosen before it can make room.
   ///
   /// The bytes of connections that are ending are not free yet. O(connections that may be chosen) if there is no room.
   fileprivate func admits(
-    _ id: Int, from old: MemoryBudget.Amount, to new: MemoryBudget.Amount, _ bytesMax: Int
+    _ id: Int, _ new: MemoryBudget.Candidate, from old: MemoryBudget.Amount, _ bytesMax: Int
   ) -> Bool {
     guard ending[id] == nil else { return false }
-    func bytesOfLarger(_ candidates: [Int: MemoryBudget.Candidate]) -> Int {
-      candidates.reduce(0) { sum, entry in
-        let isLarger = (entry.value.amount.excess, entry.key) > (new.excess, id)
-        return isLarger && entry.key != id ? sum + entry.value.amount.bytes : sum
-      }
-    }
-    let wanted = used + new.bytes - old.bytes
-    if wanted <= bytesMax || new.bytes <= old.bytes { return true }
-    let rest = wanted - bytesOfLarger(large)
+    let wanted = used + new.amount.bytes - old.bytes
+    if wanted <= bytesMax || new.amount.bytes <= old.bytes { return true }
+    let rest = wanted - LargestFirst.bytes(before: id, new, among: large)
     if rest <= bytesMax { return true }
     // Small connections end only if all of them together exceed the bound.
-    guard !new.isLarge, rest - endingBytes - unowned > bytesMax else { return false }
-    return rest - bytesOfLarger(small) <= bytesMax
+    guard !new.amount.isLarge, rest - endingBytes - unowned > bytesMax else { return false }
+    return rest - LargestFirst.bytes(before: id, new, among: small) <= bytesMax
   }
 
-  /// Marks the largest connections as ending until the others fit. O(large connections) for each, and O(n log n) for n small
-  /// ones, once for a sixteenth of the bound.
+  /// Marks the largest connections as ending until the others fit. O(n log n) for n connections that may be chosen.
   fileprivate mutating func chooseLargest(_ bytesMax: Int) -> [@Sendable () -> Void] {
+    guard used - endingBytes > bytesMax else { return [] }
     var chosen: [@Sendable () -> Void] = []
+    var order = LargestFirst(large)
     while used - endingBytes > bytesMax {
-      // Among equals the older connection stays.
-      guard
-        let (id, largest) = large.max(by: {
-          ($0.value.amount.excess, $0.key) < ($1.value.amount.excess, $1.key)
-        })
-      else {
+      guard let (id, largest) = order.takeLargest() else {
         chosen += chooseSmall(bytesMax)
         break
       }
@@ -293,16 +296,14 @@ extension MemoryBudget.State {
     return chosen
   }
 
-  /// Marks small connections as ending, the largest first, if all of them together exceed the bound.
+  /// Marks small connections as ending, in the same order, if all of them together exceed the bound.
   private mutating func chooseSmall(_ bytesMax: Int) -> [@Sendable () -> Void] {
     // The others release their bytes themselves.
     guard used - endingBytes - unowned > bytesMax else { return [] }
     var chosen: [@Sendable () -> Void] = []
-    let largestFirst = small.sorted {
-      ($0.value.amount.excess, $0.key) > ($1.value.amount.excess, $1.key)
-    }
-    for (id, candidate) in largestFirst {
-      guard used - endingBytes - unowned > bytesMax - bytesMax / 16 else { break }
+    var order = LargestFirst(small)
+    while used - endingBytes - unowned > bytesMax - bytesMax / 16 {
+      guard let (id, candidate) = order.takeLargest() else { break }
       small[id] = nil
       chosen.append(end(id, candidate))
     }

@@ -57,7 +57,8 @@ extension Operations {
     }
   }
 
-  /// Returns the part of the rules in a write; nil for the administrator, who writes every place separately.
+  /// Returns the policy by which the rules check a write; nil for the administrator, whose locations are each written
+  /// separately.
   func writePolicy(as identity: Identity) -> (any WritePolicy)? {
     if case .administrator = identity { return nil }
     return CallerPolicy(operations: self, identity: identity)
@@ -96,14 +97,14 @@ extension Operations {
     try rules.current.checkDerivation(at: write.assignments.lazy.map(\.location))
   }
 
-  /// Refuses a write of a client to a place of the server, whatever the rules say: see `Layout.serverPlaces`. Not called
-  /// for the administrator.
+  /// Refuses a client's write to a path that only the server writes, whatever the rules say: see `Layout.serverPlaces`.
+  /// Not called for the administrator.
   ///
-  /// - Throws: `WireError` with the place.
+  /// - Throws: `WireError` with the location.
   func checkServerPlaces(
     _ assignments: [Assignment], before: Node, after: Node
   ) throws(WireError) {
-    // In other namespaces these places have no meaning.
+    // In other namespaces these locations have no meaning.
     guard hasBlog,
       let place = Layout.serverPlace(changedBy: assignments, before: before, after: after)
     else { return }
@@ -197,7 +198,7 @@ extension Operations {
   }
 }
 
-/// The part of the rules in the write of a user or of an anonymous client.
+/// The policy by which the rules check the write of a user or of an anonymous client.
 ///
 /// The rules in force when the write is made decide, not those when it was requested.
 private struct CallerPolicy: WritePolicy {
@@ -224,10 +225,10 @@ private struct CallerPolicy: WritePolicy {
 extension Operations {
   /// Returns all assignments of the commit of a client's write that the rules allow; nil if nothing follows from the write.
   ///
-  /// Only the built-in rules are about the blog: other rules may give its places another meaning, except for those of the
-  /// server.
+  /// Only the built-in rules are about the blog: other rules may give its locations another meaning, except for those
+  /// of the server.
   ///
-  /// - Throws: `WireError` for a write to a place of the server; an error of the blog.
+  /// - Throws: `WireError` for a write to a location of the server; an error of the blog.
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
     try checkServerPlaces(write.assignments, before: write.before, after: write.after)
     let version = rules.current

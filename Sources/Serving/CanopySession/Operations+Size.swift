@@ -7,7 +7,8 @@ extension Operations {
   ///
   /// A value that the caller may not read does not count, so the answer reveals nothing about it. The present values may
   /// change before the write is made, so this is an estimate. The rules and the sizes may take long, so both are found
-  /// beside the caller's thread: O(bytesMax), and a read of each place for the rules, `sizedPlacesMax` places in each turn.
+  /// beside the caller's thread: O(bytesMax), and a read of each location for the rules, `sizedPlacesMax` locations in
+  /// each turn.
   ///
   /// - Parameters:
   ///   - bytesMax: the bound, in bytes of JSON.
@@ -32,11 +33,11 @@ extension Operations {
     return false
   }
 
-  /// The places whose rules are evaluated in one turn.
+  /// The locations whose rules are evaluated in one turn.
   static let sizedPlacesMax = 16
 
-  /// Returns the rest of a number of bytes after values, and the present values of places that the caller may read; nil if
-  /// those are more.
+  /// Returns the rest of a number of bytes after values, and the present values of locations that the caller may read;
+  /// nil if those are more.
   private func room(
     _ bytes: Int, with values: [Node], at places: ArraySlice<Location>, as identity: Identity
   ) -> Int? {

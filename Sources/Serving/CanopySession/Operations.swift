@@ -165,8 +165,8 @@ public final class Operations: Sendable {
     clientRegistry = ClientRegistry()
     self.now = now
     self.logger = logger
-    longWork = TurnQueue(width: 1)
-    hashWork = TurnQueue(width: 1)
+    longWork = TurnQueue(width: 1, charging: engine.elapsed)
+    hashWork = TurnQueue(width: 1, charging: engine.elapsed)
     textWork = TurnQueue(width: 1)
     eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)

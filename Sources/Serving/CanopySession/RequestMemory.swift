@@ -36,7 +36,7 @@ extension Request {
   /// Returns an estimate of the memory of a decoded JSON text without the locations and server values in it. O(text).
   ///
   /// Each comma and each opening bracket counts as an element: a list or object takes a page of its own. A priority takes
-  /// an object of its own and a place in the index of its parent.
+  /// an object of its own and a position in the index of its parent.
   public static func memoryBytes(text: UnsafeRawBufferPointer) -> Int {
     let elements = JSONElements(text)
     let journalBytes = text.count >= encodedBytesMin ? text.count : 0

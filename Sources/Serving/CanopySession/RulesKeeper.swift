@@ -155,7 +155,7 @@ public final class RulesKeeper: Sendable {
       !record.checksum.hasSameBytes(as: current.record.checksum)
     else { return }
     if current.isFromFile {
-      logger.warning("the rules are not those of the last run: rules.json is another")
+      logger.warning("rules.json has changed since the last run")
     } else if record.origin == nil, initial == .blog {
       logger.warning(
         "there is no rules.json, and the last run had other rules than these built-in ones: its file may be lost"

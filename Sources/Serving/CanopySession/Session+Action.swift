@@ -9,8 +9,12 @@ extension Session {
     case read(ReadRequest)
     /// Carry out a request, and call `finish` with the slot.
     case begin(Request, Slot)
+    /// Carry out a read now that has begun before, as for `read`. Its reply is the next one.
+    case readAgain(ReadRequest)
     /// Encode a reply.
     case send(Reply)
+    /// Encode a reply when the events are sent that led to the present snapshot.
+    case sendAfterEvents(Reply)
     /// Start or stop reading input.
     case setReading(Bool)
     /// Find the changes since a commit, or the present state if the client knows no commit: call `restart` with the

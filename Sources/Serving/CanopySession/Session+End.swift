@@ -1,12 +1,33 @@
 public import CanopyAccounts
+public import CanopyWire
 
 /// The end of a connection: by its client, by the server, or because the transport is gone.
 extension Session {
+  /// Ends the input, because the client or the server ends the connection. The requests in the received input
+  /// are answered; then the connection closes.
+  ///
+  /// - Parameter reason: the reason for the client; nil for none.
+  public mutating func endInput(because reason: WireError? = nil) {
+    guard phase == .open else { return }
+    phase = .draining
+    if let reason { endReason = reason }
+  }
+
+  /// Accepts no more requests. Earlier requests are answered; then the connection closes.
+  ///
+  /// - Parameter reason: the reason for the client; nil for none.
+  public mutating func endRequests(because reason: WireError? = nil) {
+    if takesRequests { phase = .ending }
+    hasBacklog = false
+    if let reason { endReason = reason }
+  }
+
   /// Ends the connection at once, because its client holds too much. Returns whether it was open.
   ///
-  /// Drops the requests that wait. The caller sends the reason to the client, and closes.
-  public mutating func abandon() -> Bool {
+  /// Drops the requests that wait. The client gets the reason.
+  public mutating func abandon(because reason: WireError) -> Bool {
     guard isOpen else { return false }
+    endReason = reason
     hasBacklog = false
     queue.dropWaiting()
     updateLedger()
@@ -31,8 +52,15 @@ extension Session {
   /// Whether the transport is gone.
   public var isLost: Bool { phase == .lost }
 
-  /// Whether a request is under way that may change data or the on-disconnect writes of the connection. O(requests).
-  public var hasUnfinishedChanges: Bool { queue.hasUnfinishedChanges }
+  /// Whether a request without an outcome may change data or the on-disconnect writes of the connection, or such writes
+  /// are made and have no outcome. O(requests).
+  public var hasUnfinishedChanges: Bool { carryOutsUnderWay > 0 || queue.hasUnfinishedChanges }
+
+  /// Notes that the on-disconnect writes of a `carryOut` action have an outcome.
+  public mutating func endCarryOut() {
+    assert(carryOutsUnderWay > 0, "no on-disconnect writes are made")
+    carryOutsUnderWay -= 1
+  }
 
   /// Removes and returns the on-disconnect writes that were armed in a login by a pass.
   public mutating func takeArmed(in login: AdministratorLogin) -> [ArmedWrite] {
@@ -56,6 +84,7 @@ extension Session {
   mutating func carryOut() {
     // An ONDISCONNECT request under way may change them: its completion calls this again.
     guard armingSlot == nil, !armed.isEmpty else { return }
+    carryOutsUnderWay += 1
     actions.append(.carryOut(armed, identity))
     setArmed([])
   }

@@ -4,7 +4,7 @@ public import CanopyWire
 
 extension Session {
   /// The bytes reserved for a resumption: a page of the journal, or the list of a state until its bytes are charged.
-  static let resumptionBytes = 2 * 1024 * 1024
+  package static let resumptionBytes = 2 * 1024 * 1024
 
   /// Checks that the connection may change to another namespace: its subscriptions and its on-disconnect writes belong to
   /// the present one.
@@ -108,8 +108,8 @@ extension Session {
     }
   }
 
-  /// Notes that the content of a subscription will be that of a later commit than the one with which it was registered.
-  /// All events up to that commit have come; they are dropped.
+  /// Notes that a subscription's content comes from a later commit than its registration. Drops the events up to that
+  /// commit, which have all come.
   public mutating func restart(_ number: Int64, at sequence: Int64) {
     var dropped = 0
     updateSubscription(number) { subscription in
@@ -134,7 +134,7 @@ extension Session {
       fail(
         number, slot,
         WireError(
-          .overloaded, "more has happened than can be kept while the journal is read; listen again")
+          .overloaded, "too many events came while the journal was read; listen again")
       )
     case .failure(let error): fail(number, slot, error)
     case .success(let resumption):

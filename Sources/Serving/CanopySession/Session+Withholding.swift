@@ -14,6 +14,8 @@ extension Session {
     var count = 0
     /// The bytes charged for them.
     var bytes = 0
+    /// The time since the client last read anything, since the first commit was withheld.
+    var progress = ReadProgress()
     /// The bytes of the commits that were withheld since the client last read anything.
     var bytesSinceProgress = 0
     /// The first replies of the queue that were ready when the catch-up under way began.
@@ -22,6 +24,20 @@ extension Session {
     var coveredReplies = 0
     /// Whether the next reply is of the version to which a catch-up has led, and must not be sent later.
     var sendsNextReply = false
+    /// The waiters that the next catch-up resumes.
+    var waiters: [Waiter] = []
+    /// The waiters at the beginning of the catch-up under way. The version to which it leads is at least as new as their
+    /// requests.
+    var readyWaiters: [Waiter] = []
+    /// Whether a catch-up is planned or under way.
+    var isCatchingUp = false
+    /// The subscriptions that have not got their events since `readyReplies` was set. If there is no room for all, the next
+    /// catch-up goes on with these.
+    var left: Set<Int64> = []
+    /// The subscriptions that wait for the catch-up under way, the next one last; nil before it has led to a version.
+    var rest: [Int64]?
+    /// Whether waiters are resumed with the version to which a catch-up has led.
+    var isResuming = false
     /// Whether a catch-up has ended since the last request began.
     var hasCaughtUp = false
 
@@ -33,12 +49,13 @@ extension Session {
     }
   }
 
-  /// The unsent events from which on commits are withheld, as a part of `Limits.queuedBytesMax`: one of so many.
+  /// The divisor of `Limits.queuedBytesMax`: once the unsent events of a connection exceed the quotient, commits are
+  /// withheld from it.
   ///
   /// Many slow clients together must not exceed the memory of all connections: then the one that holds the most ends.
   static let withheldPart = 64
 
-  /// The same part while the transport accepts more. Then the client may read as fast as events come.
+  /// The divisor while the transport accepts more bytes. Then the client may read as fast as events come.
   static let withheldPartWhenWritable = 4
 
   /// Whether commits are withheld from a subscription, so that replies wait for the end of a catch-up.
@@ -69,25 +86,6 @@ extension Session {
     return isOpen && unsentEventBytes <= limits.queuedBytesMax / part
   }
 
-  /// Notes that subscriptions are about to get the commits that were withheld, up to a version that has those of all
-  /// replies that are ready now.
-  public mutating func beginCatchUp() {
-    withholding.readyReplies = queue.readyReplies
-  }
-
-  /// Notes that all subscriptions have got the commits that were withheld when the catch-up began. More of them may be
-  /// withheld since then.
-  public mutating func endCatchUp() {
-    withholding.coveredReplies = withholding.readyReplies
-    withholding.hasCaughtUp = true
-  }
-
-  /// Has the next reply sent whatever is unsent: it is that of a read in the version to which a catch-up has led. At most
-  /// one for each catch-up.
-  public mutating func sendNextReply() {
-    withholding.sendsNextReply = true
-  }
-
   /// The milliseconds for which a client may read nothing while more commits come than `Limits.queuedBytesMax`.
   ///
   /// The kernel accepts bytes again when a third of its buffer is free: megabytes, for which a slow link takes long.
@@ -98,9 +96,20 @@ extension Session {
   /// - Parameters:
   ///   - bytes: the bytes of the commit.
   ///   - grown: the bytes by which the memory has grown.
-  ///   - idleMilliseconds: the time for which the transport has sent nothing.
+  ///   - unsent: the bytes that the transport has not sent.
+  ///   - now: the time in milliseconds since 1970.
   /// - Returns: whether the commits are within the bound. If not, the connection is to end.
   public mutating func withhold(
+    from number: Int64, bytes: Int, grown: Int, unsent: Int, at now: Int64
+  ) -> Bool {
+    if !isBehind { withholding.progress = ReadProgress() }
+    let idleMilliseconds = withholding.progress.idleMilliseconds(unsent: unsent, at: now)
+    return withhold(
+      from: number, bytes: bytes, grown: grown, idleMilliseconds: idleMilliseconds)
+  }
+
+  /// - Parameter idleMilliseconds: the time for which the transport has sent nothing.
+  mutating func withhold(
     from number: Int64, bytes: Int, grown: Int, idleMilliseconds: Int64
   ) -> Bool {
     guard let present = subscriptions[number] else { return true }

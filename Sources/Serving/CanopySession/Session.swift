@@ -12,7 +12,9 @@ internal import DequeModule
 /// the actions that `nextAction` returns, until it returns nil:
 ///
 ///     session.receive(request, bytes: line.count)
+///     session.beginPerforming()
 ///     while let action = session.nextAction() { perform(action) }
+///     session.endPerforming()
 ///
 /// Requests are carried out in the order that `RequestQueue` allows, and answered in the order in which
 /// they came. No request begins while the client leaves too much unread, and no input is read while too
@@ -55,16 +57,25 @@ public struct Session: ~Copyable {
   var hasBacklog = false
   /// Whether no request begins because other connections have their turn.
   public private(set) var isPaused = false
-  /// The number of reads and replies that wait until the events before them are sent.
-  private var waitsForEvents = 0
+  /// The number of waiters that hold up requests and replies: see `beginWaiting`.
+  var waitsForEvents = 0
   /// The request that changes the on-disconnect writes.
   var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
-  private var awaitingAuthorization: (slot: Slot, completion: Completion, identity: Identity)?
+  var awaitingAuthorization: (slot: Slot, completion: Completion, identity: Identity)?
   var actions: Deque<Action> = []
+  /// The number of calls of the front end that are performing actions: a call may come from within an action.
+  private var performing = 0
+  var nextReply = NextReply.any
+  /// The reason for the end of the connection, which the client gets when it closes; nil for none.
+  public internal(set) var endReason: WireError?
+  /// The number of `carryOut` actions that have no outcome.
+  var carryOutsUnderWay = 0
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
   var withholding = Withholding()
+  /// The time since the client last read anything, since `hasStoppedReading` was first asked.
+  var unreadProgress = ReadProgress()
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
@@ -92,19 +103,7 @@ public struct Session: ~Copyable {
     self.isPaused = isPaused
   }
 
-  /// Notes that a read or a reply waits until the events before it are sent. Meanwhile no request begins, and no other
-  /// reply is sent.
-  public mutating func beginWaitingForEvents() {
-    waitsForEvents += 1
-  }
-
-  /// Notes that the events before a read or a reply are sent.
-  public mutating func endWaitingForEvents() {
-    assert(waitsForEvents > 0)
-    waitsForEvents -= 1
-  }
-
-  private var takesRequests: Bool { phase == .open || phase == .draining }
+  var takesRequests: Bool { phase == .open || phase == .draining }
 
   /// Whether a read may be carried out at once, without a call of `receive`.
   ///
@@ -151,18 +150,6 @@ public struct Session: ~Copyable {
   public mutating func setInput(bytes: Int, hasBacklog: Bool) {
     ledger.input = bytes
     self.hasBacklog = hasBacklog
-  }
-
-  /// Ends the input, because the client or the server ends the connection. The requests in the received input
-  /// are answered; then the connection closes.
-  public mutating func endInput() {
-    if phase == .open { phase = .draining }
-  }
-
-  /// Accepts no more requests. Earlier requests are answered; then the connection closes.
-  public mutating func endRequests() {
-    if takesRequests { phase = .ending }
-    hasBacklog = false
   }
 
   private func order(of request: ReadRequest) -> RequestOrder {
@@ -213,23 +200,21 @@ public struct Session: ~Copyable {
   /// Whether the connection has neither subscriptions nor on-disconnect writes.
   public var holdsNothing: Bool { subscriptions.isEmpty && armed.isEmpty }
 
-  /// Whether the connection has no requests, on-disconnect writes and subscriptions besides those to constants, so that
-  /// its client loses nothing if the connection ends and begins again, with the same login. Never that of the
-  /// administrator.
-  public var isResting: Bool {
-    if case .administrator = identity { return false }
-    return isOpen && queue.isIdle && !hasBacklog && actions.isEmpty && armed.isEmpty
-      && armingSlot == nil
-      && subscriptions.values.allSatisfy { $0.listening == nil }
+  /// Whether the front end is performing an action.
+  public var isPerforming: Bool { performing > 0 }
+
+  /// Notes that the front end begins to perform actions.
+  ///
+  /// If it does so from within an action, `nextAction` returns only the actions that are decided on already. A reply would
+  /// precede the one that is being sent.
+  public mutating func beginPerforming() {
+    performing += 1
   }
 
-  /// Whether the connection does nothing but wait until its client reads. It has no request under way, no on-disconnect
-  /// writes and no subscriptions besides those to constants. Never that of the administrator.
-  public var waitsForReader: Bool {
-    if case .administrator = identity { return false }
-    return isOpen && !canBegin && waitsForEvents == 0 && queue.underWay == 0 && armed.isEmpty
-      && armingSlot == nil && awaitingAuthorization == nil
-      && subscriptions.values.allSatisfy { $0.listening == nil }
+  /// Notes that the front end has performed the actions.
+  public mutating func endPerforming() {
+    assert(performing > 0, "no action is being performed")
+    performing -= 1
   }
 
   /// Returns the next action; nil if there is none until the front end calls another method.
@@ -240,20 +225,20 @@ public struct Session: ~Copyable {
     runsAlone: (Request) -> Bool = { _ in false }
   ) -> Action? {
     if let action = actions.popFirst() { return action }
-    guard isOpen else { return nil }
+    guard isOpen, performing < 2 else { return nil }
     if canBegin && (!isBehind || withholding.coveredReplies > 0) || withholding.sendsNextReply
       || queue.nextIsSubscription, let reply = queue.nextReply()
     {
       withholding.noteReply()
       updateLedger()
-      return .send(reply)
+      return send(reply)
     }
-    if canBegin, !isPaused {
+    if canBegin, !isPaused, !isReadDelayed {
       if let beginning = queue.begin(runsAlone: runsAlone) {
         withholding.hasCaughtUp = false
         updateLedger()
         switch beginning {
-        case .atOnce(.refusal(let error)): return .send(.failure(error))
+        case .atOnce(.refusal(let error)): return send(.failure(error))
         case .atOnce(.request(.read(let request))): return .read(request)
         case .atOnce(.request(let request)):
           preconditionFailure("only a read is carried out at once: \(request)")
@@ -277,9 +262,6 @@ public struct Session: ~Copyable {
     }
     return nil
   }
-
-  /// Returns the next action that is decided on already: it begins no request and sends no reply.
-  public mutating func nextDecidedAction() -> Action? { actions.popFirst() }
 
   /// Receives the outcome of a request that is under way.
   public mutating func finish(_ slot: Slot, _ completion: Completion) {

@@ -121,8 +121,8 @@ public final class TreeBound: Sendable {
 /// pages that commits change also below that, in groups of many commits.
 ///
 /// Complexity: O(size) at the start and for a new count. If commits alone make new counts necessary, and one visits more
-/// than `stepsPerCommitMax` nodes for each of them, O(log n) for each place that differs instead. For each commit on the
-/// engine's thread O(1), and near the bound O(log n) for each place that differs.
+/// than `stepsPerCommitMax` nodes for each of them, O(log n) for each location that differs instead. For each commit on
+/// the engine's thread O(1), and near the bound O(log n) for each location that differs.
 public final class TreeCount: CommitObserver {
   /// The bytes of memory that count for one byte of the text of a commit of another node.
   private static let memoryOfTextByteMax = 32

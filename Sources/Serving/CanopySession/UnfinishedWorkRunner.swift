@@ -7,8 +7,8 @@ internal import Logging
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
 /// It sleeps until a commit leaves work, and begins with the work that the last process left. It works only while the
-/// built-in rules are in force: under other rules the places of the marks can have data of the administrator. No other
-/// client can write there: see `Operations.checkServerPlaces(_:before:after:)`.
+/// built-in rules are in force: under other rules the locations of the marks can have data of the administrator. No
+/// other client can write there: see `Operations.checkServerPlaces(_:before:after:)`.
 public final class UnfinishedWorkRunner: Sendable {
   private let engine: Engine
   private let rules: RulesKeeper
@@ -88,7 +88,7 @@ extension Operations {
 
   /// Continues the work that a commit may have left. O(1).
   func continueUnfinishedWork() {
-    // The places of the blog have no meaning in other namespaces, and under other rules.
+    // The locations of the blog have no meaning in other namespaces, and under other rules.
     guard hasBlog, UnfinishedWork.exists(in: engine.root), rules.current.isAboutBlog else { return }
     unfinishedWork.wake()
   }

@@ -64,20 +64,6 @@ extension WriteValue {
   fileprivate var isRemoval: Bool { node.isAbsent && serverValues.isEmpty }
 }
 
-extension BlogWrite {
-  /// The bytes of the texts and ids.
-  fileprivate var bytes: Int {
-    switch self {
-    case .post(let title, let body): title.utf8.count + body.utf8.count
-    case .edit(let id, let title, let body): id.utf8Count + title.utf8.count + body.utf8.count
-    case .comment(let id, let text): id.utf8Count + text.utf8.count
-    case .rename(let username): username.utf8.count
-    case .delete(let id), .star(let id): id.utf8Count
-    case .uncomment(let id, let comment): id.utf8Count + comment.utf8Count
-    }
-  }
-}
-
 /// The rest of a bound on bytes, from which those of a write are taken.
 private struct ByteCount {
   /// At least 0.

@@ -1,4 +1,3 @@
-internal import CanopySocial
 internal import CanopyTree
 internal import CanopyWire
 
@@ -114,26 +113,6 @@ extension DisconnectRequest {
     case .set(let location, let value): .set(location, value)
     case .update(let path, let changes): .update(path, changes)
     case .cancel: nil
-    }
-  }
-}
-
-extension BlogWrite {
-  /// The bytes of a record of the blog besides its texts.
-  private static let recordBytes = 512
-
-  func growth(over root: Node, by user: Key?) -> Int {
-    switch self {
-    case .post(let title, let body):
-      // With its second copy.
-      2 * (title.utf8.count + body.utf8.count + BlogWrite.recordBytes)
-    case .edit(let id, let title, let body):
-      2 * (title.utf8.count + body.utf8.count - Posts.textBytes(of: id, in: root))
-    case .comment(_, let text): text.utf8.count + BlogWrite.recordBytes
-    case .star(let id):
-      user.map { Posts.hasStar(of: $0, on: id, in: root) } == true ? 0 : BlogWrite.recordBytes
-    case .rename: BlogWrite.recordBytes
-    case .delete, .uncomment: 0
     }
   }
 }

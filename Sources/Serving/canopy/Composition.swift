@@ -76,15 +76,17 @@ struct Composition: Sendable {
     return measured(store)
   }
 
-  /// The time after which a sign-up on another node counts as interrupted, in milliseconds. Clocks may differ by minutes.
+  /// The time after which a sign-up counts as interrupted on a running server, in milliseconds. The clocks of nodes may
+  /// differ by minutes.
   private static let signUpMilliseconds: Int64 = 30 * 60 * 1_000
 
-  /// Completes or removes the sign-ups that the end of a process interrupted. On a server with several nodes these are the
-  /// ones that began half an hour ago or earlier.
+  /// Completes or removes the sign-ups that the end of a process, or an error of the disk, has interrupted. On a
+  /// running server, and on one with several nodes, these are the ones that began half an hour ago or earlier.
   ///
-  /// Precondition: on a server with one node no new sign-up has begun, because it would look like an interrupted one.
-  func recover() async throws {
-    let end = engine.isShared ? Composition.now() - Self.signUpMilliseconds : .max
+  /// - Parameter isStart: whether the server has not begun to take requests. On a server with one node, all sign-ups
+  ///   that are not complete are interrupted ones then.
+  func recover(isStart: Bool) async throws {
+    let end = engine.isShared || !isStart ? Composition.now() - Self.signUpMilliseconds : .max
     try await accounts.recoverPending(createdBefore: end) { [engine] uid in
       guard let key = try? Key(uid) else { return false }
       return Users.username(of: key, in: engine.root) != nil
@@ -97,7 +99,7 @@ struct Composition: Sendable {
       group.addTask { await engine.run() }
       let result: Result<R, any Error>
       do {
-        try await recover()
+        try await recover(isStart: true)
         result = .success(try await body(self))
       } catch {
         result = .failure(error)

@@ -246,7 +246,7 @@ struct Serve: AsyncParsableCommand {
     }
     settings.noteReduction()
     // This precedes new sign-ups, which would look like interrupted ones.
-    try await parts.recover()
+    try await parts.recover(isStart: true)
     if parts.engine.isShared {
       try rules.begin(following: parts.engine, logger: settings.logger)
     } else {

@@ -117,8 +117,7 @@ struct ScrubService: Service {
   }
 }
 
-/// The service that removes expired tokens at the start and once an hour. On a server with several nodes it also resolves
-/// the sign-ups that the end of another node interrupted.
+/// The service that removes expired tokens and resolves interrupted sign-ups, at the start and once an hour.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger
@@ -128,7 +127,7 @@ struct TokenPurge: Service {
       while !Task.isCancelled {
         do {
           while try await parts.accounts.purgeExpiredTokens() > 0 {}
-          if parts.engine.isShared { try await parts.recover() }
+          try await parts.recover(isStart: false)
         } catch {
           logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
         }

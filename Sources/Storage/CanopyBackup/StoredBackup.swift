@@ -37,7 +37,7 @@ public struct StoredBackup: Equatable, Sendable {
   }
 
   /// Reads the name of a file; nil for one that `name` does not return, such as a renamed backup.
-  init?(name: String, bytes: Int) {
+  package init?(name: String, bytes: Int) {
     let parts = name.utf8.split(separator: UInt8(ascii: "-"), omittingEmptySubsequences: false)
       .map { String(decoding: Array($0), as: UTF8.self) }
     guard parts.count == 3, let kind = Kind(rawValue: parts[0]),

@@ -19,13 +19,14 @@ extension CheckpointBatch {
           """),
       arguments: [range.lowerBound, range.upperBound])
     while !reading.isFull, let row = try rows.next() {
-      let sequence: Int64 = row[0]
+      let sequence = row.number(0) ?? 0
       guard sequence == range.lowerBound + Int64(reading.entries.count) else { break }
       do {
         try row.withUnsafeData(atIndex: 2) { data in
           try (data ?? Data()).withUnsafeBytes {
             let locations = try AssignmentCodec.decodeLocations($0)
-            reading.append(Entry(sequence: sequence, time: row[1] ?? 0, locations: locations))
+            reading.append(
+              Entry(sequence: sequence, time: row.number(1) ?? 0, locations: locations))
           }
         }
       } catch let error as TreeError {

@@ -13,8 +13,7 @@ enum CommitRow {
   static func checksum(
     _ row: Row, after previous: Checksum
   ) throws -> (checksum: Checksum, bytes: Int) {
-    // In a damaged page a number can be null, in spite of the definition.
-    let (sequence, time) = (row[0] as Int64? ?? 0, row[1] as Int64? ?? 0)
+    let (sequence, time) = (row.number(0) ?? 0, row.number(1) ?? 0)
     return try row.withUnsafeData(atIndex: 2) { body in
       try row.withUnsafeData(atIndex: 3) { before in
         let checksum = (body ?? Data()).withUnsafeBytes { body in
@@ -34,8 +33,8 @@ enum CommitRow {
   /// - Throws: `StoreError.damaged`.
   static func check(_ row: Row, after previous: Checksum) throws -> Checksum {
     let checksum = try checksum(row, after: previous).checksum
-    guard checksum.stored == row[4] as Int64? else {
-      throw StoreError.altered("commit \(row[0] as Int64), or the one before it,")
+    guard checksum.stored == row.number(4) else {
+      throw StoreError.altered("commit \(row.number(0) ?? 0), or the one before it,")
     }
     return checksum
   }
@@ -78,12 +77,12 @@ enum CommitRow {
 
   /// Decodes a commit without its origin and before-image.
   static func commit(_ row: Row) throws -> Commit {
-    let sequence: Int64 = row[0]
+    let sequence = row.number(0) ?? 0
     do {
       let assignments = try row.withUnsafeData(atIndex: 2) { data in
         try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decode($0) }
       }
-      return Commit(sequence: sequence, time: row[1] ?? 0, assignments: assignments)
+      return Commit(sequence: sequence, time: row.number(1) ?? 0, assignments: assignments)
     } catch {
       throw StoreError.damagedRow("commit \(sequence)", error)
     }
@@ -121,7 +120,7 @@ enum SequenceRange {
   /// - Throws: `StoreError.damaged`.
   static func check(_ db: Database) throws {
     let range = try Row.fetchOne(db, sql: "SELECT min(sequence), max(sequence) FROM commits")
-    guard let range, let first: Int64 = range[0], let last: Int64 = range[1] else { return }
+    guard let first = range?.number(0), let last = range?.number(1) else { return }
     guard first >= 1, last <= max else {
       throw StoreError.damaged(
         "a commit has the number \(first < 1 ? first : last), which no commit can have: "

@@ -6,7 +6,7 @@ internal import GRDBSQLite
 ///
 /// SQLite takes a file of at most one byte for a new database, and then removes the write-ahead log beside it. So a
 /// file without the header of a database must not be opened.
-struct DatabaseHead: Equatable {
+package struct DatabaseHead: Equatable {
   /// The text with which every database file begins.
   private static let text = Array("SQLite format 3\0".utf8)
   /// The least size of a page, and so of a database that is not empty.
@@ -16,9 +16,25 @@ struct DatabaseHead: Equatable {
   /// The greatest size of a page.
   private static let bytesMax = 65_536
 
-  /// The bytes 18 to 23 of every database of this program in WAL mode: two versions of the format, no reserved bytes, and
-  /// three numbers that SQLite demands. SQLite reads a file with a greater first version, and does not write it.
-  private static let constants: [UInt8] = [2, 2, 0, 64, 32, 32]
+  /// The bytes that are the same in every database of this program in WAL mode, by their offset.
+  ///
+  /// They say nothing about the data, so they can be written again. With others, SQLite would not read all pages, or
+  /// not write: a first version that is greater allows only reading.
+  private static let constants: [(offset: Int, bytes: [UInt8])] = [
+    // The size of a page, the two versions of the format, no reserved bytes, and three numbers that SQLite demands.
+    (16, [16, 0, 2, 2, 0, 64, 32, 32]),
+    formatOfDefinitions,
+    // No tables for moving pages.
+    (52, [0, 0, 0, 0]),
+    encodingOfTexts,
+    // No removal of free pages in steps.
+    (64, [0, 0, 0, 0]),
+  ]
+  private static let formatOfDefinitions = (offset: 44, bytes: [0, 0, 0, 4] as [UInt8])
+  /// UTF-8.
+  private static let encodingOfTexts = (offset: 56, bytes: [0, 0, 0, 1] as [UInt8])
+  /// The bytes with the two versions. Before the first start has set the WAL mode, both are 1.
+  private static let versions = 18..<20
   /// The bytes with the number of pages.
   private static let pageCount = 28..<32
   /// The bytes with the number of the program.
@@ -33,7 +49,7 @@ struct DatabaseHead: Equatable {
   /// Reads the first bytes of a file.
   ///
   /// - Throws: `StoreError.inaccessible` if the file exists and cannot be read.
-  init(_ path: String) throws(StoreError) {
+  package init(_ path: String) throws(StoreError) {
     self.path = path
     let file = open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else {
@@ -68,39 +84,59 @@ struct DatabaseHead: Equatable {
   }
 
   /// Whether the file is missing or has no bytes.
-  var isEmpty: Bool { (size ?? 0) == 0 }
+  package var isEmpty: Bool { (size ?? 0) == 0 }
 
   /// Whether the file has no page after the first, so that all tables are in the write-ahead log.
   var hasFirstPageOnly: Bool { (size ?? 0) <= DatabaseHead.pageBytes }
 
   /// Whether the file begins as a database of this program does.
-  var isSound: Bool { isDatabase && hasConstants }
+  package var isSound: Bool { isDatabase && hasConstants }
 
   /// Whether the file begins as a database does.
-  var isDatabase: Bool {
+  package var isDatabase: Bool {
     bytes.count >= DatabaseHead.bytesMin && bytes.starts(with: DatabaseHead.text)
   }
 
-  /// Whether the constants are those of a database of this program. Before the first start has set the WAL mode, both
-  /// versions are 1.
+  /// Whether the constants are those of a database of this program. Before there are tables, some are 0.
   private var hasConstants: Bool {
-    let (versions, others) = (bytes[18..<20], bytes[20..<24])
-    return (versions.elementsEqual([2, 2]) || versions.elementsEqual([1, 1]))
-      && others.elementsEqual(DatabaseHead.constants.dropFirst(2))
+    var page = Array(bytes.prefix(DatabaseHead.bytesMin))
+    if page[DatabaseHead.versions].elementsEqual([1, 1]) {
+      page.replaceSubrange(DatabaseHead.versions, with: [2, 2])
+    }
+    for (offset, bytes) in [DatabaseHead.formatOfDefinitions, DatabaseHead.encodingOfTexts]
+    where page[offset..<offset + 4].elementsEqual([0, 0, 0, 0]) {
+      page.replaceSubrange(offset..<offset + 4, with: bytes)
+    }
+    return DatabaseHead.constants.allSatisfy {
+      page[$0.offset..<$0.offset + $0.bytes.count].elementsEqual($0.bytes)
+    }
   }
 
-  /// Returns the first bytes with the right constants and with the number of pages that the file has; nil if it has them
-  /// already, or if it does not begin as a database of this program does: other programs have other constants.
-  ///
-  /// - Parameter isInLog: whether the log has a newer first page, whose number of pages counts.
-  func corrected(isInLog: Bool) -> [UInt8]? {
-    let isOfThisProgram = withUnsafeBytes(of: Schema.applicationID.bigEndian) {
+  /// Whether the file has the number of this program.
+  var hasApplicationID: Bool {
+    withUnsafeBytes(of: Schema.applicationID.bigEndian) {
       isDatabase && bytes[DatabaseHead.applicationID].elementsEqual($0)
     }
-    guard isOfThisProgram, let size else { return nil }
+  }
+
+  /// Returns the first bytes with the right constants, the number of this program and the number of pages that the file
+  /// has; nil if it has them already, or if it does not begin as a database does.
+  ///
+  /// Precondition: the file is one of this program. Other programs have other constants.
+  ///
+  /// - Parameter isInLog: whether the log has a newer first page, whose number of pages counts.
+  package func corrected(isInLog: Bool) -> [UInt8]? {
+    guard isDatabase, let size else { return nil }
     var page = Array(bytes.prefix(DatabaseHead.bytesMin))
-    if !hasConstants { page.replaceSubrange(18..<24, with: DatabaseHead.constants) }
-    if !isInLog, size >= DatabaseHead.pageBytes, page[16..<18].elementsEqual([16, 0]) {
+    if !hasConstants {
+      for (offset, bytes) in DatabaseHead.constants {
+        page.replaceSubrange(offset..<offset + bytes.count, with: bytes)
+      }
+    }
+    withUnsafeBytes(of: Schema.applicationID.bigEndian) {
+      page.replaceSubrange(DatabaseHead.applicationID, with: $0)
+    }
+    if !isInLog, size >= DatabaseHead.pageBytes {
       let pages = UInt32(clamping: size / DatabaseHead.pageBytes)
       withUnsafeBytes(of: pages.bigEndian) {
         page.replaceSubrange(DatabaseHead.pageCount, with: $0)
@@ -109,18 +145,32 @@ struct DatabaseHead: Equatable {
     return bytes.starts(with: page) ? nil : page
   }
 
+  /// Makes a shorter file as long as a number of pages, with bytes of 0.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func extend(_ path: String, toPages pages: Int) throws(StoreError) {
+    let file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard file >= 0 else { throw .unopenable(path, errno) }
+    defer { close(file) }
+    var status = stat()
+    let (bytes, isOver) = pages.multipliedReportingOverflow(by: pageBytes)
+    guard fstat(file, &status) == 0,
+      isOver || status.st_size >= bytes || ftruncate(file, off_t(bytes)) == 0
+    else { throw .unopenable(path, errno) }
+  }
+
   /// Whether the file is in WAL mode.
-  var isInLogMode: Bool { isSound && bytes[18] == 2 }
+  package var isInLogMode: Bool { isSound && bytes[18] == 2 }
 
   /// Whether a page can be the first of a database.
-  static func isFirstPage(_ page: [UInt8]) -> Bool {
+  package static func isFirstPage(_ page: [UInt8]) -> Bool {
     page.count >= bytesMin && page.count <= bytesMax && page.starts(with: text)
   }
 
   /// Writes the first page of the file, as SQLite itself would copy it from the log.
   ///
   /// - Throws: `StoreError.inaccessible`. Then the file is as before, if the system allows that.
-  func replace(by page: [UInt8]) throws(StoreError) {
+  package func replace(by page: [UInt8]) throws(StoreError) {
     assert(DatabaseHead.isFirstPage(page), "the page begins with the header")
     let file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard file >= 0 else { throw .unopenable(path, errno) }
@@ -133,7 +183,7 @@ struct DatabaseHead: Equatable {
   }
 
   /// Gives the file the bytes that it had before `replace(by:)`.
-  func restore() {
+  package func restore() {
     guard let size else {
       unlink(path)
       return

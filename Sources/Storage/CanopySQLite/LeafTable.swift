@@ -156,9 +156,12 @@ struct LeafTable: LeafRows {
         isWhole = false
         break
       }
-      let path: String = row[0]
+      // In a damaged page a column can be null, in spite of the definition.
+      guard let path: String = row[0], let checksum = row.number(2) else {
+        throw StoreError.altered("a row of the checkpoint")
+      }
       last = path
-      removed.add(Checksum(stored: row[2]))
+      removed.add(Checksum(stored: checksum))
       budget.spend(
         bytes: path.utf8.count + (try row.withUnsafeData(atIndex: 1) { $0?.count ?? 0 }))
     }

@@ -67,12 +67,24 @@ extension Opening {
   /// Writes the constants and the number of pages that the first page of the database must have, if losses are accepted.
   /// They say nothing about the data, so nothing is lost. With others, SQLite would not read all pages, or not write.
   func correctHead(_ scan: LogScan?) throws(StoreError) {
+    guard configuration.acceptsLoss else { return }
     let head = try DatabaseHead(path)
-    guard configuration.acceptsLoss,
-      let bytes = head.corrected(isInLog: scan?.firstPage != nil)
+    // SQLite reads the first page of the log, if there is one. That of a new file is still empty then.
+    let isInLog = scan?.firstPage != nil
+    guard head.hasApplicationID || !isInLog && hasTablesOfThisProgram(head, scan),
+      let bytes = head.corrected(isInLog: isInLog)
     else { return }
     try head.replace(by: bytes)
     configuration.logger.warning("the first bytes of the database were damaged, and are corrected")
+  }
+
+  /// Whether a file without the number of this program has exactly the tables of this version. No other program does.
+  private func hasTablesOfThisProgram(_ head: DatabaseHead, _ scan: LogScan?) -> Bool {
+    guard head.isSound, !hasFirstJournal, let pool = try? readingPool(hasLog: scan != nil) else {
+      return false
+    }
+    defer { try? pool.close() }
+    return (try? pool.unsafeRead { try Schema.hasDefinitionsOfThisVersion($0) }) ?? false
   }
 
   /// Refuses a damaged beginning of the database file. If losses are accepted and the log contains the first page, writes
@@ -107,7 +119,8 @@ extension Opening {
   ///
   /// - Throws: `StoreError.wrongTime`.
   func checkTimes(_ pool: DatabasePool) throws {
-    guard configuration.currentTime != nil else { return }
+    // A time that was altered on the disk is removed when the losses are accepted, and the others are checked then.
+    guard configuration.currentTime != nil, !configuration.acceptsLoss else { return }
     if let error = try pool.read({ try Opening.wrongTime(in: folder, $0, tail?.tail) }) {
       throw error
     }
@@ -138,6 +151,7 @@ extension Opening {
   func checkProgram(_ db: Database) throws -> Schema.Version {
     let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
     guard try id == Schema.applicationID || Schema.tableCount(db) == 0 else {
+      if try Schema.hasDefinitionsOfThisVersion(db) { throw StoreError.damagedHead(of: path) }
       throw StoreError.damaged(
         "\(path) is the database of another program; name another data folder")
     }

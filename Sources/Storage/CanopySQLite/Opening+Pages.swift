@@ -42,13 +42,13 @@ extension Opening {
   ///
   /// - Throws: `StoreError.damaged` if they are not; an error of SQLite if it cannot check them.
   func refuseDamagedPages(_ db: Database) throws {
-    guard let problem = try Opening.pageProblem(db) else { return }
+    guard let problem = try Opening.pageProblem(db, "quick_check") else { return }
     throw StoreError.damagedPages(of: path, problem)
   }
 
-  /// Returns the first problem of the pages, or nil.
-  private static func pageProblem(_ db: Database) throws -> String? {
-    let lines = try String.fetchAll(db, sql: "PRAGMA quick_check(1)")
+  /// Returns the first problem that a check of SQLite finds, or nil.
+  private static func pageProblem(_ db: Database, _ check: String) throws -> String? {
+    let lines = try String.fetchAll(db, sql: "PRAGMA \(check)(1)")
     guard !lines.elementsEqual(["ok"]) else { return nil }
     let text = lines.joined(separator: " ").utf8.map { $0 == UInt8(ascii: "\n") ? 0x20 : $0 }
     return String(decoding: text, as: UTF8.self)
@@ -74,10 +74,13 @@ extension Opening {
     removePreparedLog(of: path)
   }
 
-  /// Writes all rows that can be read into a new file, if the pages are damaged. Keeps the damaged file beside it, unless
-  /// the configuration says otherwise. See `Salvage`.
+  /// Writes all rows that can be read into a new file, if the pages are damaged, rows are out of order or an index
+  /// differs from its table. Keeps the damaged file beside it, unless the configuration says otherwise. See `Salvage`.
   ///
-  /// - Returns: a sentence for each table that has lost rows; nil if the pages are not damaged, and the file is as before.
+  /// SQLite cannot correct such a file in place: to change a row, it searches for it and for its entries in all
+  /// indexes.
+  ///
+  /// - Returns: a sentence for each table that has lost rows; nil if the file is sound, and as before.
   /// - Throws: any error, such as that of a full disk. Then the file is as before.
   func salvage(hasLog: Bool) throws -> [String]? {
     guard try !DatabaseHead(path).isEmpty, !hasFirstJournal else { return nil }
@@ -96,13 +99,44 @@ extension Opening {
     try reader.close()
     guard let lost = try result.get() else { return nil }
     if configuration.keepsDamagedFile { try keepDamagedFile() }
-    // A log beside another database would damage it, so the log is removed first.
-    for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
-    guard rename(work, path) == 0 else { throw StoreError.unopenable(path, errno) }
-    try synchronizeFolder()
+    try replace(by: work, hasLog: hasLog)
     for sentence in lost { configuration.logger.warning("the loss is accepted: \(sentence)") }
     configuration.logger.notice("all rows that can be read are in a new file")
     return lost
+  }
+
+  /// Puts a new file in the place of the database and its log.
+  ///
+  /// A log beside another database would damage it, so the log is removed first. Before that, it is copied into the old
+  /// file. So a crash before the new file has its name loses no commit.
+  ///
+  /// - Parameter beforeRenaming: a hook for tests, called when the log is removed.
+  func replace(
+    by work: String, hasLog: Bool, beforeRenaming: () throws -> Void = {}
+  ) throws {
+    if hasLog { try copyLog() }
+    for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
+    try beforeRenaming()
+    guard rename(work, path) == 0 else { throw StoreError.unopenable(path, errno) }
+    try synchronizeFolder()
+  }
+
+  /// Copies all frames of the log into the database file, and waits until the disk has them.
+  private func copyLog() throws {
+    var settings = settings
+    settings.label = "canopy.store.damaged"
+    let queue = try DatabaseQueue(path: path, configuration: settings)
+    let result = Result {
+      try queue.writeWithoutTransaction { db in
+        try db.execute(sql: "PRAGMA synchronous = FULL")
+        // SQLite copies no log into a file that is much too short.
+        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+        try DatabaseHead.extend(path, toPages: pages)
+        _ = try db.checkpoint(.truncate)
+      }
+    }
+    try queue.close()
+    try result.get()
   }
 
   private func salvage(_ source: Database, to work: String) throws -> [String]? {
@@ -110,7 +144,7 @@ extension Opening {
     guard id == Schema.applicationID else { return nil }
     let problem: String
     do {
-      guard let found = try Opening.pageProblem(source) else { return nil }
+      guard let found = try Opening.pageProblem(source, "integrity_check") else { return nil }
       problem = found
     } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
       problem = error.message ?? "malformed"

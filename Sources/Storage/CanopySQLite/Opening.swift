@@ -32,14 +32,14 @@ struct Opening {
       if scan != nil, hasFirstJournal { unlink(path + "-journal") }
       try correctHead(scan)
       let damagedHead = try replaceDamagedHead(scan)
-      // The log must contain all pages of a file whose first page was replaced.
-      let salvaged =
-        configuration.acceptsLoss && damagedHead == nil
-        ? try salvage(hasLog: scan != nil) : nil
-      let hasLog = scan != nil && salvaged == nil
+      var salvaged: [String]?
+      var hasLog = scan != nil
       var losses: [String] = []
       do {
-        if hasLog { losses = try inspect(scan, isHeadReplaced: damagedHead != nil) }
+        if damagedHead != nil { try refuseShortLog() }
+        if configuration.acceptsLoss { salvaged = try salvage(hasLog: hasLog) }
+        hasLog = hasLog && salvaged == nil
+        if hasLog { losses = try inspect(scan) }
         try refuse(losses)
       } catch {
         damagedHead?.restore()
@@ -109,14 +109,16 @@ struct Opening {
   func currentTail(_ pool: DatabasePool) throws(StoreError) -> Tail {
     do {
       return try pool.read { db in
-        let meta = try Meta.readUnchecked(db)
+        // Numbers that are not proven would stay in `canopy.tail`. The repair raises those of the tail.
+        let meta = configuration.acceptsLoss ? (try? Meta.read(db)) : try Meta.readUnchecked(db)
         let last =
           configuration.acceptsLoss
           ? (try? CommitRow.last(db)) ?? (sequence: 0, checksum: Checksum())
           : try CommitRow.last(db)
         return Tail(
-          sequence: last.sequence, checksum: last.checksum, revision: meta[.revision],
-          time: max(meta.keyTime ?? 0, tail?.tail.time ?? 0))
+          sequence: last.sequence, checksum: last.checksum,
+          revision: meta?[.revision] ?? tail?.tail.revision ?? 0,
+          time: max(meta?.keyTime ?? 0, tail?.tail.time ?? 0))
       }
     } catch {
       throw storeError(error)
@@ -181,23 +183,25 @@ struct Opening {
 
   // MARK: Losses
 
-  /// Returns the losses of a database that was not closed properly. Changes neither the database nor its log.
-  ///
-  /// - Parameter isHeadReplaced: whether the first page of the file is that of the log. Then the log must contain all
-  ///   other pages that the file does not have.
-  private func inspect(_ scan: LogScan?, isHeadReplaced: Bool) throws -> [String] {
+  /// Refuses a file whose first page was replaced by that of the log, if the log does not contain all other pages that
+  /// the file does not have.
+  private func refuseShortLog() throws {
     let pool = try readingPool(hasLog: true)
     defer { try? pool.close() }
-    if isHeadReplaced {
-      let problems = try? pool.read { try String.fetchAll($0, sql: "PRAGMA quick_check") }
-      guard problems?.elementsEqual(["ok"]) == true else {
-        throw StoreError.damaged(
-          "\(path) is damaged, and the write-ahead log does not contain all of its pages: restore the data "
-            + "folder from a backup")
-      }
-      configuration.logger.warning(
-        "the database file was damaged, and is restored from the write-ahead log")
+    let problems = try? pool.read { try String.fetchAll($0, sql: "PRAGMA quick_check") }
+    guard problems?.elementsEqual(["ok"]) == true else {
+      throw StoreError.damaged(
+        "\(path) is damaged, and the write-ahead log does not contain all of its pages: restore the data "
+          + "folder from a backup")
     }
+    configuration.logger.warning(
+      "the database file was damaged, and is restored from the write-ahead log")
+  }
+
+  /// Returns the losses of a database that was not closed properly. Changes neither the database nor its log.
+  private func inspect(_ scan: LogScan?) throws -> [String] {
+    let pool = try readingPool(hasLog: true)
+    defer { try? pool.close() }
     _ = try checkProgram(pool)
     return try pool.read { try losses($0, scan) }
   }
@@ -227,9 +231,12 @@ struct Opening {
     var losses: [String] = []
     let stored = max(tail?.tail.sequence ?? 0, meta.lastCommit)
     if stored > last.sequence {
-      losses.append(
-        "\(stored - last.sequence) commits that were stored are missing, from number "
-          + "\(last.sequence + 1) to \(stored): \(StoreError.waysOut)")
+      let first = last.sequence + 1
+      let missing =
+        first == stored
+        ? "commit \(first), which was stored, is missing"
+        : "the commits \(first) to \(stored), which were stored, are missing"
+      losses.append("\(missing): \(StoreError.waysOut)")
     }
     guard let tail = tail?.tail else { return losses.isEmpty ? logLosses : losses }
     if losses.isEmpty, tail.sequence >= meta[.base],

@@ -36,6 +36,7 @@ extension SQLiteStore {
       for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
         tailFile.write(tail.withLock { $0 })
+        try await refuseWrongTime()
         return Losses(notes: [], keptTime: found?.time, storedTime: found?.time)
       }
       var state = try await load(keeping: IndexPlan())
@@ -48,6 +49,7 @@ extension SQLiteStore {
         state, state.tree.root, replacing: LocationSet(),
         at: max(state.sequence, found?.sequence ?? 0, lastCommit) + 1
       ) { _ in }
+      try await refuseWrongTime()
       return result
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
@@ -58,6 +60,15 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
+  /// Refuses a time that keys cannot contain and that is not damage. See `Opening.checkTimes`.
+  private func refuseWrongTime() async throws {
+    guard configuration.currentTime != nil else { return }
+    let error = try await pool.read { [folder, tail = foundTail?.tail] in
+      try Opening.wrongTime(in: folder, $0, tail)
+    }
+    if let error { throw error }
+  }
+
   /// Copies the files of a database byte by byte, for a repair of the copy. The folder is locked meanwhile and stays as it
   /// is.
   ///
@@ -85,27 +96,20 @@ private struct Repair {
   let now: Int64
 
   /// Removes damaged rows, and corrects the sums and the chain. Returns a description of each loss.
+  ///
+  /// Precondition: the pages, the order of the rows and the indexes are sound, as after `Opening.salvage`.
   func run() throws -> [String] {
     var notes: [String] = []
-    for table in ["meta", "leaves", "commits"] { notes += try rebuild(table) }
     let removed = try SequenceRange.removeOthers(db)
     if removed > 0 { notes.append("\(removed) commits with numbers that no commit can have") }
     var meta = try Meta.readUnchecked(db)
-    for name in [Meta.Name.checkpoint, .base] where !SequenceRange.contains(meta[name]) {
-      meta[name] = 0
-    }
     let isTrusted = (try? Meta.read(db)) != nil
-    if !isTrusted {
-      notes.append("the numbers of the checkpoint and its sums")
-      // Applying commits again that the checkpoint has changes nothing.
-      let first = try Int64.fetchOne(db, sql: "SELECT min(sequence) FROM commits")
-      meta[.checkpoint] = first.map { $0 - 1 } ?? max(0, meta[.checkpoint])
-    }
+    if !isTrusted { try correct(&meta) }
     notes += try repairLeaves(&meta, isTrusted)
     var stale: [SealedTable] = []
     for table in SealedTable.allCases { notes += try repair(table, &stale) }
     notes += try endLogins(after: stale, &meta)
-    notes += try repairCommits(&meta, isTrusted)
+    notes += try CommitRepair(db: db, tail: tail).run(&meta, isTrusted: isTrusted)
     guard !notes.isEmpty else { return [] }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
     meta[.isSealed] = 1
@@ -115,36 +119,27 @@ private struct Repair {
     return notes
   }
 
-  /// Writes the rows of a table again if its pages are damaged. Keeps all readable rows. Their checksums are checked later.
-  ///
-  /// In a damaged page, rows can be out of order. Then a scan finds rows that a condition excludes, and no condition
-  /// finds them to remove them.
-  ///
-  /// Precondition: the table has no triggers, so that SQLite empties it without looking at the order of its rows.
-  private func rebuild(_ table: String) throws -> [String] {
-    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(table))")
-    guard !structure.elementsEqual(["ok"]) else { return [] }
-    let columns = try db.columns(in: table)
-    let names = columns.map(\.name).joined(separator: ", ")
-    // With the type, because the compiler would otherwise take an array of GRDB's `SQL`, whose description is no SQL.
-    let haveTheirTypes: [String] = columns.map { column in
-      let null = column.isNotNull ? "" : ", 'null'"
-      return "typeof(\(column.name)) IN ('\(column.type.lowercased())'\(null))"
+  /// Replaces those numbers of `meta` that the rest of the folder gives, if their common checksum is wrong. Any of them
+  /// may have been altered.
+  private func correct(_ meta: inout Meta) throws {
+    // Each number is set, because it may be missing.
+    for name in [Meta.Name.checkpoint, .base] {
+      meta[name] = SequenceRange.contains(meta[name]) ? meta[name] : 0
     }
-    let condition = haveTheirTypes.joined(separator: " AND ")
-    try db.execute(
-      sql: """
-        CREATE TEMP TABLE kept AS SELECT \(names) FROM \(table) WHERE \(condition);
-        DELETE FROM \(table);
-        INSERT OR IGNORE INTO \(table)(\(names)) SELECT \(names) FROM temp.kept ORDER BY rowid;
-        DROP TABLE temp.kept;
-        """)
-    return ["the unreadable rows of the table \(table), whose pages are damaged"]
+    meta[.baseChecksum] = meta.baseChecksum.stored
+    meta[.revision] = tail?.revision ?? min(max(0, meta[.revision]), SequenceRange.max)
+    meta[.isSealed] = 1
+    meta[.schema] = try Schema.checksum(db).stored
+    let latest = try Int64.fetchOne(
+      db, sql: "SELECT max(time) FROM commits WHERE time BETWEEN 0 AND ?", arguments: [now])
+    let keyTime = meta.keyTime.flatMap { (0...max(0, now)).contains($0) ? $0 : nil }
+    meta[.keyTime] = tail?.time ?? keyTime ?? latest ?? 0
   }
 
   private func repairLeaves(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
     var sums = LeafSums()
-    var altered: [String] = []
+    // As bytes, because an altered path may be no text.
+    var altered: [[UInt8]] = []
     let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
     while try rows.next() {
       let (path, value) = (rows.text(0), rows.text(1))
@@ -154,16 +149,21 @@ private struct Repair {
       {
         sums.add(checksum)
       } else {
-        altered.append(String(decoding: path, as: UTF8.self))
+        altered.append(Array(path))
       }
     }
+    let delete = try ByteStatement(db, "DELETE FROM leaves WHERE path = ?")
     for path in altered {
-      try db.execute(sql: "DELETE FROM leaves WHERE path = ?", arguments: [path])
+      try path.withUnsafeBytes {
+        try delete.bind($0, at: 1)
+        try delete.run()
+      }
     }
     let expected = meta.leaves
     meta.leaves = sums
     if !altered.isEmpty {
-      let names = altered.prefix(10).map { "/" + $0 }.joined(separator: " ")
+      let names = altered.prefix(10).map { "/" + String(decoding: $0, as: UTF8.self) }
+        .joined(separator: " ")
       return ["\(altered.count) altered rows of the checkpoint, among them \(names)"]
     }
     guard isTrusted, sums != expected else { return [] }
@@ -187,7 +187,6 @@ private struct Repair {
       // It is not known whether there was a file of rules. If it is missing, nothing must be open.
       try SQLiteStore.setRulesRecord(RulesRecord(.file, sequence: 0), db)
     }
-    try db.execute(sql: "REINDEX \(table.rawValue)")
     try table.writeSum(db)
     var notes: [String] = []
     if count > 0 { notes.append("\(count) altered rows of the table \(table.rawValue)") }
@@ -200,9 +199,6 @@ private struct Repair {
         default: ""
         }
       notes.append("rows of the table \(table.rawValue) that are missing or older" + doubt)
-    }
-    if notes.isEmpty {
-      notes.append("entries of the indexes of the table \(table.rawValue), which are written again")
     }
     guard isStale, table == .disconnectWrites else { return notes }
     return try notes + removeDisconnectWrites("it is not known which of them were cancelled")
@@ -231,67 +227,5 @@ private struct Repair {
       try table.writeSum(db)
     }
     return ["all on-disconnect writes, because \(reason)"]
-  }
-
-  /// Keeps the commits after the checkpoint up to the first that is missing or altered, with a chain of their own.
-  private func repairCommits(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
-    let checkpoint = meta[.checkpoint]
-    var notes: [String] = []
-    var next = checkpoint + 1
-    var previous = isTrusted ? try? CommitRow.chain(db, after: checkpoint) : nil
-    let rows = try Row.fetchCursor(
-      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
-      arguments: [checkpoint])
-    while let row = try rows.next() {
-      guard row[0] == next, (try? CommitRow.commit(row)) != nil else { break }
-      let stored = Checksum(stored: row[4] ?? 0)
-      if let previous, try CommitRow.checksum(row, after: previous).checksum != stored { break }
-      // Without the one before, the first can only be taken as it is.
-      guard previous != nil || (!isTrusted && next == checkpoint + 1) else { break }
-      previous = stored
-      next += 1
-    }
-    let last = try Int64.fetchOne(db, sql: "SELECT max(sequence) FROM commits") ?? checkpoint
-    if next <= last { notes.append("the commits from \(next) to \(last)") }
-    if isTrusted, (try? alteredBefore(meta)) ?? true {
-      notes.append("the commits up to \(checkpoint), for clients that resume")
-    }
-    guard !notes.isEmpty || !isTrusted else { return [] }
-    try db.execute(
-      sql: "DELETE FROM commits WHERE sequence >= ? OR sequence <= ?",
-      arguments: [next, checkpoint])
-    meta[.base] = checkpoint
-    meta.baseChecksum = Checksum()
-    try chainAnew(after: checkpoint)
-    return notes
-  }
-
-  /// Whether a commit that is in the checkpoint already was altered.
-  private func alteredBefore(_ meta: Meta) throws -> Bool {
-    var (last, checksum) = (meta[.base], meta.baseChecksum)
-    let rows = try Row.fetchCursor(
-      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence <= ? ORDER BY sequence",
-      arguments: [meta[.checkpoint]])
-    while let row = try rows.next() {
-      guard row[0] == last + 1 else { return true }
-      checksum = try CommitRow.check(row, after: checksum)
-      last += 1
-    }
-    return last != meta[.checkpoint]
-  }
-
-  private func chainAnew(after sequence: Int64) throws {
-    var (last, checksum) = (sequence, Checksum())
-    while let row = try Row.fetchOne(
-      db,
-      sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence LIMIT 1",
-      arguments: [last])
-    {
-      last = row[0]
-      checksum = try CommitRow.checksum(row, after: checksum).checksum
-      try db.execute(
-        sql: "UPDATE commits SET checksum = ? WHERE sequence = ?",
-        arguments: [checksum.stored, last])
-    }
   }
 }

@@ -158,7 +158,7 @@ extension SQLiteStore {
       db, sql: "SELECT \(CommitRow.columns) FROM commits ORDER BY sequence")
     while let row = try rows.next() {
       // After a gap, which is reported above, the next commit has no predecessor to check against.
-      let isNext = row[0] == last.sequence + 1
+      let isNext = row.number(0) == last.sequence + 1
       let previous = last.checksum
       last = (row[0], Checksum(stored: row[4] ?? 0))
       do {

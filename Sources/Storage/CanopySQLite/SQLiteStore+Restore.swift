@@ -23,7 +23,7 @@ extension SQLiteStore {
   /// restores fit into the integers of JavaScript.
   public static let restoreGap: Int64 = 1_000_000_000_000
 
-  /// Makes the tree after a commit the start of an empty journal, which continues with other sequence numbers.
+  /// Replaces the journal by an empty one that starts from the tree after a commit. New commits get higher numbers.
   ///
   /// Without an older database, undoes the later commits by their before-images. With one, makes the commits of this
   /// journal again on the tree of the older database, which must be of the same history.

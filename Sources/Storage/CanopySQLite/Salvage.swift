@@ -1,3 +1,4 @@
+internal import CanopyRows
 internal import CanopyTree
 internal import GRDB
 internal import GRDBSQLite
@@ -8,7 +9,8 @@ internal import GRDBSQLite
 /// end of the table. A damaged page can have any keys, so the last keys say nothing about the other rows. So all of the
 /// table is then read page by page, in both directions (see `SalvagePages`), and pages that are damaged in part row by
 /// row. A row is found if a search for its key does not meet a damaged page; for a row in an inner page, this needs one of
-/// the two leaf pages beside it. The checksums of the rows are checked later.
+/// the two leaf pages beside it. Altered rows are copied too, and removed later. But a row whose checksum is right
+/// takes the place of an altered one with the same key or the same unique value, and never the other way round.
 ///
 /// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
 /// of a page that is damaged in part.
@@ -42,9 +44,11 @@ struct Salvage {
       rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 2_048
       definitions = try Row.fetchAll(
         source,
-        sql:
-          "SELECT type, name, sql, rootpage FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid"
-      )
+        sql: """
+          SELECT coalesce(CAST(type AS TEXT), '') AS type, coalesce(CAST(name AS TEXT), '') AS name,
+            CAST(sql AS TEXT) AS sql, coalesce(CAST(rootpage AS INTEGER), 0) AS rootpage
+          FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid
+          """)
       for name in ["application_id", "user_version"] {
         let number = try Int32.fetchOne(source, sql: "PRAGMA \(name)") ?? 0
         try target.execute(sql: "PRAGMA \(name) = \(number)")
@@ -99,13 +103,18 @@ struct Salvage {
     let keys: [String]
     /// The least value of each of them.
     let least: SalvageKey
+    /// The condition in SQL that the checksum of a row is right; nil if the row alone cannot tell.
+    let intact: String?
+    /// The places of the columns of the table `leaves`, whose checksum is no function in SQL; nil for other tables.
+    let leafColumns: (path: Int32, value: Int32, checksum: Int32)?
 
     init(_ name: String, root: Int, _ db: Database) throws {
       self.name = name
       self.root = root
       let rows = try Row.fetchAll(
         db, sql: "SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk", arguments: [name])
-      columns = rows.map { $0["name"] }
+      let columns: [String] = rows.map { $0["name"] }
+      self.columns = columns
       hasNumbers =
         try Int.fetchOne(
           db, sql: "SELECT 1 FROM pragma_table_list(?) WHERE wr", arguments: [name]) == nil
@@ -121,6 +130,17 @@ struct Salvage {
           default: .text([])
           }
         }
+      let hasChecksum = columns.contains { $0.hasSameBytes(as: "checksum") }
+      // A file of an older version may lack columns.
+      intact = SealedTable(rawValue: name).flatMap { sealed in
+        hasChecksum && sealed.columns.allSatisfy(columns.contains)
+          ? "\(name).checksum IS \(sealed.expression)" : nil
+      }
+      let places = ["path", "value", "checksum"].compactMap { columns.firstIndex(of: $0) }
+        .map { Int32(clamping: $0) }
+      leafColumns =
+        name.hasSameBytes(as: "leaves") && places.count == 3
+        ? (places[0], places[1], places[2]) : nil
     }
 
     func select(_ range: SalvageRange, backward: Bool) -> String {
@@ -132,7 +152,8 @@ struct Salvage {
       let condition = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
       let order = keys.map { $0 + (backward ? " DESC" : "") }.joined(separator: ", ")
       return """
-        SELECT \(key), \(columns.joined(separator: ", ")) FROM \(name) \(condition) ORDER BY \(order)
+        SELECT \(key), \(columns.joined(separator: ", ")), \(intact ?? "NULL") FROM \(name) \(condition)
+        ORDER BY \(order)
         """
     }
 
@@ -208,11 +229,12 @@ struct Salvage {
         }
         last = key ?? last
         guard isLeaf else {
-          try insert(select, table, from: count, "IGNORE")
+          // A row that violates the definition of the table is lost.
+          if try !insert(select, table, from: count, isLeaf: false) { isWhole = false }
           continue
         }
         if let key, range.contains(key) {
-          try insert(select, table, from: count, "REPLACE")
+          try insert(select, table, from: count, isLeaf: true)
         } else {
           isWhole = false
         }
@@ -230,20 +252,34 @@ struct Salvage {
     let error: DatabaseError
   }
 
-  /// Inserts a row, unless it violates the definition of the table.
+  /// Whether the checksum of a row is right; nil if the row alone cannot tell.
+  private func isIntact(_ row: ByteStatement, _ table: Table, from first: Int32) -> Bool? {
+    if table.intact != nil { return row.number(first + Int32(clamping: table.columns.count)) != 0 }
+    guard let (path, value, checksum) = table.leafColumns else { return nil }
+    return Checksum.leaf(row.text(first + path), row.text(first + value)).stored
+      == row.number(first + checksum)
+  }
+
+  /// Inserts a row, unless it violates the definition of the table. Returns whether it was inserted.
   ///
-  /// - Parameter action: what SQLite does if there is a row with the same key.
+  /// If there is a row with the same key or the same unique value, an intact row takes its place, and an altered one
+  /// does not. A row that alone cannot tell takes it if it is where a search finds it.
+  ///
+  /// - Parameter isLeaf: whether the row is in the range of its leaf page.
+  @discardableResult
   private func insert(
-    _ row: ByteStatement, _ table: Table, from first: Int32, _ action: String
-  ) throws {
+    _ row: ByteStatement, _ table: Table, from first: Int32, isLeaf: Bool
+  ) throws -> Bool {
+    let count = Int32(clamping: table.columns.count)
+    let replaces = isIntact(row, table, from: first) ?? isLeaf
     do {
-      let insert = try ByteStatement(target, table.insert(orElse: action))
-      for index in 0..<Int32(clamping: table.columns.count) {
-        try insert.bind(first + index, of: row, at: index + 1)
-      }
+      let insert = try ByteStatement(
+        target, table.insert(orElse: replaces ? "REPLACE" : "IGNORE"))
+      for index in 0..<count { try insert.bind(first + index, of: row, at: index + 1) }
       try insert.run()
+      return target.changesCount > 0
     } catch let error as DatabaseError where error.resultCode != .SQLITE_CONSTRAINT {
       throw TargetError(error: error)
-    } catch is DatabaseError {}
+    } catch is DatabaseError { return false }
   }
 }

@@ -1,14 +1,14 @@
 /// The primary key of a row, one part for each column.
-typealias SalvageKey = [SalvageKeyPart]
+package typealias SalvageKey = [SalvageKeyPart]
 
 /// A value of a primary key, ordered as SQLite orders it.
-enum SalvageKeyPart: Equatable {
+package enum SalvageKeyPart: Equatable {
   case number(Int64)
   case text([UInt8])
   case blob([UInt8])
 
   /// Whether this value comes before another: first numbers, then texts, then blobs.
-  static func < (one: SalvageKeyPart, other: SalvageKeyPart) -> Bool {
+  package static func < (one: SalvageKeyPart, other: SalvageKeyPart) -> Bool {
     switch (one, other) {
     case (.number(let one), .number(let other)): one < other
     case (.text(let one), .text(let other)), (.blob(let one), .blob(let other)):
@@ -19,7 +19,7 @@ enum SalvageKeyPart: Equatable {
   }
 
   /// Whether two values are of one kind.
-  func isLike(_ other: SalvageKeyPart) -> Bool {
+  package func isLike(_ other: SalvageKeyPart) -> Bool {
     switch (self, other) {
     case (.number, .number), (.text, .text), (.blob, .blob): true
     default: false
@@ -28,7 +28,7 @@ enum SalvageKeyPart: Equatable {
 }
 
 /// A range of keys, from the lower bound up to the upper one, without it. A bound that is nil is that of the table.
-struct SalvageRange: Equatable {
+package struct SalvageRange: Equatable {
   var low: SalvageKey?
   var high: SalvageKey?
 
@@ -56,7 +56,7 @@ struct SalvageRange: Equatable {
   }
 
   /// Whether a key comes before another.
-  static func precedes(_ one: SalvageKey, _ other: SalvageKey) -> Bool {
+  package static func precedes(_ one: SalvageKey, _ other: SalvageKey) -> Bool {
     for (one, other) in zip(one, other) where one != other { return one < other }
     return false
   }

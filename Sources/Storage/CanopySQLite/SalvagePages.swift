@@ -5,12 +5,12 @@ internal import Foundation
 /// The pages are read from the file and its log without SQLite, which stops at damage. The keys only say where a scan
 /// begins: if damaged pages have wrong ones, a scan finds fewer rows, and never other rows than SQLite reads. The format
 /// is SQLite's: https://sqlite.org/fileformat2.html
-struct SalvagePages {
+package struct SalvagePages {
   /// A leaf page, or a page that cannot be read.
-  struct Leaf {
+  package struct Leaf {
     /// A bound of the keys of the page: none is less.
-    var low: SalvageKey?
-    var page: Int
+    package var low: SalvageKey?
+    package var page: Int
   }
 
   /// The part of a page that belongs to one row.
@@ -22,14 +22,14 @@ struct SalvagePages {
 
   private let file: FileHandle
   private let log: FileHandle?
-  /// The place in the log of the newest version of each page.
+  /// The position in the log of the newest version of each page.
   private var logOffsets: [Int: UInt64] = [:]
   private let pageBytes: Int
   /// The number of bytes of a page that SQLite uses.
   private let usableBytes: Int
 
   /// Opens the files of a database for reading; nil if there is no file with a first page.
-  init?(path: String) {
+  package init?(path: String) {
     guard let file = FileHandle(forReadingAtPath: path),
       let head = try? file.read(upToCount: 100), head.count == 100
     else { return nil }
@@ -68,7 +68,7 @@ struct SalvagePages {
   /// - Parameters:
   ///   - hasNumbers: whether the rows have numbers, and no key of their own.
   ///   - least: the least key.
-  func leaves(root: Int, hasNumbers: Bool, least: SalvageKey) -> [Leaf] {
+  package func leaves(root: Int, hasNumbers: Bool, least: SalvageKey) -> [Leaf] {
     var leaves: [Leaf] = []
     var open = [Leaf(low: nil, page: root)]
     // A damaged page could lead to a page above it.
@@ -93,7 +93,7 @@ struct SalvagePages {
   }
 
   /// Returns the keys of the rows of a leaf page in their order; none if the page cannot be read.
-  func keys(of leaf: Leaf, hasNumbers: Bool, least: SalvageKey) -> [SalvageKey] {
+  package func keys(of leaf: Leaf, hasNumbers: Bool, least: SalvageKey) -> [SalvageKey] {
     guard let page = read(leaf.page), page[0] == (hasNumbers ? 13 : 10) else { return [] }
     return cells(page, least).compactMap(\.key).sorted { SalvageRange.precedes($0, $1) }
   }

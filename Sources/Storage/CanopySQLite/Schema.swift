@@ -232,7 +232,7 @@ enum Schema {
         """)
     var checksum = Checksum(seed: 5)
     while let row = try rows.next() {
-      for column in 0..<4 { checksum.add(row[column] as String) }
+      for column in 0..<4 { checksum.add(row[column] as String? ?? "") }
     }
     return checksum
   }

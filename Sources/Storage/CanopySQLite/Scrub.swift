@@ -26,7 +26,7 @@ public struct Scrub: Sendable {
     case table(Int, after: [DatabaseValue]?)
     case end
 
-    /// The first place after the rows of this one.
+    /// The first position after the rows of this one.
     var next: Place {
       switch self {
       case .leaves: .commits(after: nil)
@@ -114,7 +114,7 @@ public struct Scrub: Sendable {
 
     private var isOver: Bool { step.rows >= rowsMax || step.bytes >= bytesMax }
 
-    /// Checks rows of one table. Returns the place of the next step.
+    /// Checks rows of one table. Returns the position of the next step.
     mutating func run(from place: Place) throws -> Place {
       switch place {
       case .leaves(let after): try leaves(after)
@@ -158,18 +158,18 @@ public struct Scrub: Sendable {
           sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence"),
         arguments: [last])
       while let row = try rows.next() {
-        let sequence = row[0] as Int64? ?? 0
+        let sequence = row.number(0) ?? 0
         let isNext = sequence == last + 1
         if !isNext { step.problems.append(StoreError.missing(commit: last + 1).sentence) }
         let (expected, bytes) = try CommitRow.checksum(row, after: checksum)
         try note(bytes: bytes) {
           // After a gap there is nothing to compare with.
-          if isNext, expected.stored != row[4] as Int64? {
+          if isNext, expected.stored != row.number(4) {
             throw StoreError.altered("commit \(sequence), or the one before it,")
           }
           _ = try CommitRow.commitAndImage(row)
         }
-        (last, checksum) = (sequence, Checksum(stored: row[4] ?? 0))
+        (last, checksum) = (sequence, Checksum(stored: row.number(4) ?? 0))
         if isOver { return .commits(after: last) }
       }
       return Place.commits(after: after).next

@@ -112,7 +112,7 @@ enum SealedTable: String, CaseIterable {
   /// - Throws: `StoreError.damaged`.
   func check(_ row: Row, prefix: String = "") throws {
     let values = [rawValue.databaseValue] + columns.map { row[prefix + $0] as DatabaseValue }
-    guard SealedTable.checksum(values).stored == row[prefix + "checksum"] as Int64? else {
+    guard SealedTable.checksum(values).stored == row.number(prefix + "checksum") else {
       throw altered
     }
   }
@@ -133,9 +133,8 @@ enum SealedTable: String, CaseIterable {
     let rows = try Row.fetchCursor(db, sql: "SELECT checksum, \(expression) FROM \(rawValue)")
     var (altered, sum) = (0, Int64(0))
     while let row = try rows.next() {
-      // In a damaged page the number can be null, in spite of the definition.
-      let checksum = row[0] as Int64? ?? 0
-      if row[1] as Int64? != checksum { altered += 1 }
+      let checksum = row.number(0) ?? 0
+      if row.number(1) != checksum { altered += 1 }
       sum = SealedTable.add(checksum, to: sum)
     }
     guard altered == 0 else { return [StoreError.altered("\(altered) × \(title)").sentence] }

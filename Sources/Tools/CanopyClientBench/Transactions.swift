@@ -4,7 +4,7 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// A benchmark of transactions: many at one observed place, all pending at once, without a conflict.
+/// A benchmark of transactions: many at one observed location, all pending at once, without a conflict.
 struct Transactions: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Run many transactions on one observed place, and count the calls of their functions."

@@ -1,18 +1,25 @@
+internal import CanopyLineServer
 internal import CanopyRealtimeWire
 internal import CanopyTree
 internal import CanopyWire
+internal import NIOCore
 
 /// The line protocol.
 extension FuzzedDecoder {
   /// The lines of a client. The first byte of an input is the size of the pieces in which the rest comes.
   static let lines = FuzzedDecoder(
-    name: "lines", sources: ["Core/CanopyWire/LineDecoder.swift"]
+    name: "lines",
+    sources: ["Core/CanopyWire/LineDecoder.swift", "Serving/CanopyLineServer/LineInput.swift"]
   ) { input in
     guard let first = input.first else { return false }
     let bytes = Array(input.dropFirst())
     let whole = try Lines(bytes, pieceBytes: max(1, bytes.count))
     let pieces = try Lines(bytes, pieceBytes: 1 + Int(first) % 7)
     try expect(whole == pieces, "the lines depend on the pieces: \(bytes.shown)")
+    try expect(
+      try Lines(input: bytes, pieceBytes: 1 + Int(first) % 7)
+        == Lines(input: bytes, pieceBytes: max(1, bytes.count)),
+      "the lines of a connection depend on the pieces: \(bytes.shown)")
     return !whole.lines.isEmpty
   }
 
@@ -187,5 +194,25 @@ private struct Lines: Equatable {
     }
     let longest = lines.map(\.count).max() ?? 0
     try expect(longest <= Self.lineBytesMax, "a line is too long")
+  }
+
+  /// Decodes the input of a connection, which ends at a line that is not of the protocol.
+  init(input bytes: [UInt8], pieceBytes: Int) throws(Finding) {
+    let input = LineInput(lineBytesMax: Self.lineBytesMax)
+    var rest = bytes[...]
+    while !rest.isEmpty, !isTooLong {
+      var piece: ByteBuffer? = ByteBuffer(bytes: rest.prefix(pieceBytes))
+      rest = rest.dropFirst(pieceBytes)
+      while let bytes = piece, !isTooLong {
+        let invalid = input.decode(bytes) { line in
+          lines.append(Array(line))
+          return !lines.count.isMultiple(of: 2)
+        }
+        isTooLong = invalid != nil
+        piece = input.takeBacklog()
+      }
+      try expect(input.byteCount <= 4 * Self.lineBytesMax, "the input keeps too many bytes")
+    }
+    input.drop()
   }
 }

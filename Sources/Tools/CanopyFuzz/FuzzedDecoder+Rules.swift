@@ -11,7 +11,8 @@ extension FuzzedDecoder {
       "Core/CanopyRules/Compiler+Members.swift", "Core/CanopyRules/Compiler+Snapshots.swift",
       "Core/CanopyRules/Compiler.swift", "Core/CanopyRules/Escape.swift",
       "Core/CanopyRules/ExpressionParser.swift", "Core/CanopyRules/RuleLoader.swift",
-      "Core/CanopyRules/RulesDocument.swift", "Core/CanopyRules/Token.swift",
+      "Core/CanopyRules/RulesDocument.swift", "Core/CanopyRules/RuleSet.swift",
+      "Core/CanopyRules/Token.swift",
       "Serving/CanopyGateway/StrictRules.swift",
     ]
   ) { input in

@@ -5,7 +5,6 @@ internal import CanopySQLite
 internal import CanopyTree
 internal import Crypto
 internal import Foundation
-internal import Synchronization
 
 /// The rows and files of a data folder.
 extension FuzzedDecoder {
@@ -14,7 +13,8 @@ extension FuzzedDecoder {
     name: "commits",
     sources: [
       "Core/CanopyTree/Assignment.swift", "Core/CanopyTree/BeforeImageCodec.swift",
-      "Core/CanopyTree/ReadBack.swift", "Core/CanopyEngine/CommitText.swift",
+      "Core/CanopyTree/ReadBack.swift", "Core/CanopyTree/Location.swift",
+      "Core/CanopyTree/Path.swift", "Core/CanopyEngine/CommitText.swift",
       "Core/CanopyEngine/CommitNote.swift",
     ]
   ) { input in
@@ -57,7 +57,8 @@ extension FuzzedDecoder {
 
   /// `canopy.tail`. The first 40 bytes are the numbers of a file that is written, and the following ones alter bytes of it.
   static let tail = FuzzedDecoder(
-    name: "tail", sources: ["Storage/CanopySQLite/Tail.swift"]
+    name: "tail",
+    sources: ["Storage/CanopySQLite/Tail.swift", "Storage/CanopyRows/Checksum.swift"]
   ) { input in try ScratchFolder.withFolder { try check(tail: input, in: $0) } }
 
   private static func check(tail input: [UInt8], in folder: ScratchFolder) throws -> Bool {
@@ -235,49 +236,5 @@ private struct Archive {
     bytes += header.encoded
     bytes += contents
     bytes += [UInt8](repeating: 0, count: header.padding)
-  }
-}
-
-/// A folder for a decoder of files. Only one input at a time uses it, and the end of the process removes it.
-private struct ScratchFolder {
-  let path: String
-
-  /// The folder of this process, which contains the others.
-  private static let parent = makeParent()
-
-  /// The folders that no input uses now, and the count of all.
-  private static let folders = Mutex((free: [ScratchFolder](), count: 0))
-
-  /// Calls `body` with a folder that no other call uses until it returns.
-  static func withFolder<Result>(_ body: (ScratchFolder) throws -> Result) throws -> Result {
-    let folder = try take()
-    defer { folders.withLock { $0.free.append(folder) } }
-    return try body(folder)
-  }
-
-  private static func take() throws -> ScratchFolder {
-    guard let parent else { throw Finding(description: "the temporary folder cannot be created") }
-    return try folders.withLock { folders in
-      if let folder = folders.free.popLast() { return folder }
-      let path = "\(parent)/\(folders.count)"
-      try expect(mkdir(path, 0o700) == 0, "\(path) cannot be created")
-      folders.count += 1
-      return ScratchFolder(path: path)
-    }
-  }
-
-  private static func makeParent() -> String? {
-    var template = Array((NSTemporaryDirectory() + "/canopy-fuzz-XXXXXX").utf8CString)
-    guard mkdtemp(&template) != nil else { return nil }
-    atexit { ScratchFolder.parent.map { try? FileManager.default.removeItem(atPath: $0) } }
-    return String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
-  }
-
-  func write(_ bytes: [UInt8], to name: String) throws {
-    let file = open(path + "/" + name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
-    guard file >= 0 else { throw Finding(description: "\(name) cannot be created") }
-    defer { close(file) }
-    let count = bytes.withUnsafeBytes { Foundation.write(file, $0.baseAddress, $0.count) }
-    try expect(count == bytes.count, "\(name) cannot be written")
   }
 }

@@ -9,7 +9,10 @@ extension FuzzedDecoder {
       "Core/CanopyTree/JSON/JSONReader+Node.swift", "Core/CanopyTree/JSON/JSONReader.swift",
       "Core/CanopyTree/JSON/JSONScan.swift", "Core/CanopyTree/JSON/JSONValue.swift",
       "Core/CanopyTree/JSON/JSONOutput+WriteValue.swift",
-      "Core/CanopyTree/PackedBranch+Parse.swift", "Core/CanopyTree/Write.swift",
+      "Core/CanopyTree/PackedBranch+Parse.swift", "Core/CanopyTree/PackedBranch+Members.swift",
+      "Core/CanopyTree/PackedBranch.swift", "Core/CanopyTree/Node+Invariants.swift",
+      "Core/CanopyTree/Write.swift", "Core/CanopyTree/WriteValue.swift",
+      "Core/CanopyTree/Key.swift", "Core/CanopyTree/PaddedInteger.swift",
     ]
   ) { input in
     guard let first = input.first else { return false }

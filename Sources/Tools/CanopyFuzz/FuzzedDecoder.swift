@@ -1,22 +1,50 @@
 /// A decoder with the properties that each input must have.
 ///
 /// libFuzzer looks for inputs that break a property or end the process (`LibFuzzer.swift`), and `CorpusTests` checks the
-/// inputs that are kept in the repository. No check waits or uses threads, so an input has the same result each time.
+/// inputs that are kept in the repository. An input has the same result each time: only the checks of a store and of the
+/// identity service wait for other threads, and these do nothing else.
 struct FuzzedDecoder: Sendable {
+  /// Decodes an input and checks the properties. Returns whether the decoder accepts the input. Throws a `Finding` if a
+  /// property does not hold.
+  enum Check: Sendable {
+    case immediate(@Sendable ([UInt8]) throws -> Bool)
+    case suspending(@Sendable ([UInt8]) async throws -> Bool)
+  }
+
   /// The name of the decoder, and of the folder with its inputs.
   let name: String
   /// The source files of which the coverage is measured, without the folder `Sources`.
   let sources: [String]
-  /// Decodes an input and checks the properties. Returns whether the decoder accepts the input.
-  ///
-  /// Throws a `Finding` if a property does not hold.
-  let check: @Sendable ([UInt8]) throws -> Bool
+  let check: Check
+
+  init(
+    name: String, sources: [String], check: @escaping @Sendable ([UInt8]) throws -> Bool
+  ) {
+    (self.name, self.sources, self.check) = (name, sources, .immediate(check))
+  }
+
+  init(
+    name: String, sources: [String],
+    suspendingCheck: @escaping @Sendable ([UInt8]) async throws -> Bool
+  ) {
+    (self.name, self.sources, check) = (name, sources, .suspending(suspendingCheck))
+  }
+
+  /// Runs the check.
+  func accepts(_ input: [UInt8]) async throws -> Bool {
+    switch check {
+    case .immediate(let check): try check(input)
+    case .suspending(let check): try await check(input)
+    }
+  }
 
   /// All decoders.
   static let all: [FuzzedDecoder] = [
     .lines, .requests, .serverLines, .json, .rules, .patterns, .ruleCases, .commits, .checkpoint,
     .tail, .log, .backup, .clientMessages, .serverMessages, .messageFrames, .webSocket, .targets,
-    .fields, .credentials,
+    .fields, .credentials, .salvage, .databaseHead, .database, .smallFiles, .keptWrites, .http,
+    .identity,
+    .clientFiles, .clientDatabase, .identityReplies, .clientURLs, .clientValues,
   ]
 
   /// Returns the decoder with a name; nil if it does not exist.

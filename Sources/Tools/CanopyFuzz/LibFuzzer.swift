@@ -1,4 +1,6 @@
+internal import Dispatch
 internal import Foundation
+internal import Synchronization
 
 // A build with libFuzzer has the main program of libFuzzer, which calls these functions. The variable CANOPY_FUZZ names
 // the decoder; with `list` the program prints all decoders.
@@ -22,14 +24,31 @@ internal import Foundation
 
   @c(LLVMFuzzerTestOneInput)
   func testOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
+    let input = Array(UnsafeBufferPointer(start: bytes, count: count))
     do {
-      _ = try decoder?.check(Array(UnsafeBufferPointer(start: bytes, count: count)))
+      switch decoder?.check {
+      case .immediate(let check): _ = try check(input)
+      case .suspending(let check): try wait { _ = try await check(input) }
+      case nil: break
+      }
     } catch {
       // libFuzzer keeps an input that ends the process.
       FileHandle.standardError.write(Data("\(error)\n".utf8))
       abort()
     }
     return 0
+  }
+
+  /// Waits on the thread of libFuzzer until `body` has ended. No task uses this thread.
+  private func wait(_ body: @escaping @Sendable () async throws -> Void) throws {
+    let result = Mutex<Result<Void, any Error>>(.success(()))
+    let ended = DispatchSemaphore(value: 0)
+    Task {
+      do { try await body() } catch { result.withLock { $0 = .failure(error) } }
+      ended.signal()
+    }
+    ended.wait()
+    try result.withLock { $0 }.get()
   }
 #else
   /// Prints the decoders. `Scripts/fuzz-coverage` builds the program with libFuzzer.

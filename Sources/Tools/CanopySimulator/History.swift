@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopySocial
 import CanopyTree
 
 /// A failed check.
@@ -24,12 +25,28 @@ final class History: @unchecked Sendable {
   /// The commits of each text that was set.
   private var texts: [String: [Int64]] = [:]
   private var tree: Tree
+  /// The problems of the first tree: the seeds have posts whose author has no account.
+  private let firstProblems: Set<String>
   /// The first failed check.
   private(set) var finding: Finding?
 
   init(root: Node) {
     roots = [root]
     tree = Tree(root: root)
+    firstProblems = Set(SocialCheck.problems(in: root))
+  }
+
+  /// Checks that the copies, counts and names of the blog agree in the last tree.
+  func checkBlog() {
+    for problem in SocialCheck.problems(in: root) where !firstProblems.contains(problem) {
+      fail("the blog is not consistent: \(problem)")
+    }
+  }
+
+  /// Whether a condition holds after a commit later than `first`.
+  func holds(after first: Int64, _ condition: (Node) -> Bool) -> Bool {
+    guard first >= 0, first < last else { return false }
+    return (first + 1...last).contains { root(after: $0).map(condition) ?? false }
   }
 
   /// The number of the last durable commit.
@@ -98,7 +115,7 @@ final class History: @unchecked Sendable {
     )
   }
 
-  /// Returns the commits that set a place to a text.
+  /// Returns the commits that set a location to a text.
   func sequences(of text: String) -> [Int64] { texts[text] ?? [] }
 
   private func checkStars(_ commit: Commit) {

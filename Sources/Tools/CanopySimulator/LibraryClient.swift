@@ -16,7 +16,7 @@ final class LibraryClient: @unchecked Sendable {
   private(set) var transactions: Int64 = 0
   /// The increments that were made.
   private(set) var increments: Int64 = 0
-  /// The last value of each observed place.
+  /// The last value of each observed location.
   private var observed: [Path: String] = [:]
   /// The texts that an observer has seen at each key, in order.
   private var sights: [String: [String]] = [:]
@@ -39,7 +39,7 @@ final class LibraryClient: @unchecked Sendable {
     database = try Database(url: "canopy://server:7070", options: options)
   }
 
-  /// Observes the places.
+  /// Observes the locations.
   func observe() {
     for path in paths {
       _ = database.reference(withPath: path.text).observe(.value) { [self] snapshot in

@@ -1,7 +1,7 @@
 import CanopyTree
 import CanopyWire
 
-/// A copy that a raw client keeps of a place, from the events of one subscription after the other.
+/// A copy that a raw client keeps of a location, from the events of one subscription after the other.
 struct LineReplica {
   let path: Path
   private let history: History

@@ -14,6 +14,11 @@ struct Plan {
     case burst(Int)
     case listenAgain(Int)
     case arm(Int)
+    // Raw clients, as logged-in users of the blog.
+    case post(Int)
+    case star(Int)
+    case comment(Int)
+    case delete(Int)
     // The client library.
     case librarySet(Int, String)
     case libraryIncrement(Int, String)
@@ -22,7 +27,7 @@ struct Plan {
     /// Writes, and the end of the connection soon after them.
     case libraryBurst(Int, milliseconds: Int64)
     // Within the server.
-    case star(user: Int, post: Int)
+    case internalStar(user: Int, post: Int)
     // Faults.
     case breakConnection(Int)
     /// Breaks any connection.
@@ -31,6 +36,10 @@ struct Plan {
     case crash(milliseconds: Int64, keeps: Bool)
     case failAppend(SimulatedDisk.Fault, unresolvable: Int)
     case slowDisk(milliseconds: Int64)
+    /// No write of the disk succeeds for a time.
+    case fullDisk(milliseconds: Int64)
+    /// No read of the disk succeeds for a time.
+    case unreadableDisk(milliseconds: Int64)
   }
 
   /// An action at a time.
@@ -59,7 +68,7 @@ struct Plan {
     libraryClients = Int.random(in: 0...3, using: &random)
     checkpointEvery = [5, 20, 1_000].randomElement(using: &random) ?? 20
     // Each seed leaves some kinds of faults out, so that others have time to do harm.
-    let kinds = (0..<6).map { _ in !random.oneIn(3) }
+    let kinds = (0..<8).map { _ in !random.oneIn(3) }
     let count = [20, 40, 80].randomElement(using: &random) ?? 40
     let faultOnceIn = [3, 6, 12].randomElement(using: &random) ?? 6
     var number = 0
@@ -89,7 +98,7 @@ struct Plan {
         return .offline(client, milliseconds: Int64.random(in: 10...1_500, using: &random))
       }
     }
-    switch Int.random(in: 0..<20, using: &random) {
+    switch Int.random(in: 0..<26, using: &random) {
     case 0...4: return .set(raw, key)
     case 5: return .setLarge(raw, key)
     case 6: return .update([raw, Int.random(in: 0..<16, using: &random)])
@@ -99,8 +108,12 @@ struct Plan {
     case 13...14: return .burst(raw)
     case 15: return .listenAgain(raw)
     case 16: return .arm(raw)
+    case 17...18: return .post(raw)
+    case 19...21: return .star(raw)
+    case 22: return .comment(raw)
+    case 23: return .delete(raw)
     default:
-      return .star(
+      return .internalStar(
         user: Int.random(in: 0..<3, using: &random), post: Int.random(in: 0..<2, using: &random))
     }
   }
@@ -118,7 +131,9 @@ struct Plan {
       return .failAppend(
         random.oneIn(2) ? .failBefore : .failAfter,
         unresolvable: random.oneIn(3) ? Int.random(in: 1...8, using: &random) : 0)
-    default: return .slowDisk(milliseconds: milliseconds)
+    case 5: return .slowDisk(milliseconds: milliseconds)
+    case 6: return .fullDisk(milliseconds: milliseconds)
+    default: return .unreadableDisk(milliseconds: milliseconds)
     }
   }
 

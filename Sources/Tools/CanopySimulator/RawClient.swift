@@ -26,9 +26,12 @@ final class RawClient: @unchecked Sendable {
     case listen(Int)
     case unlisten
     case arm(String)
+    case logIn
+    case blog(BlogUser.Action, known: Int64)
   }
 
   let name: String
+  private let user: BlogUser
   private let network: Network
   private let history: History
   private var replicas: [LineReplica]
@@ -47,6 +50,7 @@ final class RawClient: @unchecked Sendable {
     name = "raw-client-\(number)-simulated"
     self.network = network
     self.history = history
+    user = BlogUser(name, history)
     replicas = paths.map { LineReplica($0, history) }
   }
 
@@ -55,6 +59,8 @@ final class RawClient: @unchecked Sendable {
     writes.isEmpty && sent.isEmpty
       && replicas.allSatisfy { $0.isCurrent && $0.root == history.root.at($0.path) }
   }
+
+  var subscriptionCount: Int { replicas.count }
 
   /// The state for a report.
   var state: String {
@@ -89,6 +95,7 @@ final class RawClient: @unchecked Sendable {
     Scheduler.shared.note("\(name) is connected")
     self.channel = channel
     decoder = LineDecoder(lineBytesMax: 16 * 1024 * 1024)
+    if network.random(below: 3) > 0 { send(.logIn, user.login) }
     let listensFirst = network.random(below: 2) == 0
     if listensFirst { listen() }
     for write in writes { send(write.number) }
@@ -104,6 +111,7 @@ final class RawClient: @unchecked Sendable {
     Scheduler.shared.note("\(name) has lost its connection")
     self.generation += 1
     channel = nil
+    user.leave()
     sent = []
     for index in replicas.indices { replicas[index].disconnect() }
     reconnect()
@@ -136,7 +144,7 @@ final class RawClient: @unchecked Sendable {
     send(lastNumber)
   }
 
-  /// Reads a place.
+  /// Reads a location.
   func read(_ path: Path) {
     send(.read(path, known: history.seen), "GET \(path)")
   }
@@ -148,6 +156,13 @@ final class RawClient: @unchecked Sendable {
     send(.arm(text), "ONDISCONNECT SET \(path) \"\(text)\"")
   }
 
+  private func listenLater(_ index: Int) {
+    let generation = generation
+    Scheduler.shared.after(milliseconds: Scheduler.shared.random(50...500)) { [self] in
+      if generation == self.generation { send(.listen(index), replicas[index].request) }
+    }
+  }
+
   /// Ends a subscription, and begins it again.
   func listenAgain() {
     guard let index = replicas.indices.randomElement(using: &choice),
@@ -156,6 +171,13 @@ final class RawClient: @unchecked Sendable {
     replicas[index].disconnect()
     send(.unlisten, "UNLISTEN \(number)")
     send(.listen(index), replicas[index].request)
+  }
+
+  /// Sends a request of the blog, if the user is logged in. It has no number, so it is sent once, and without a reply
+  /// its outcome is unknown.
+  func request(_ kind: BlogUser.Kind, _ text: String = "") {
+    guard channel != nil, let (action, line) = user.request(kind, text) else { return }
+    send(.blog(action, known: history.seen), line)
   }
 
   private var choice = Choice()
@@ -230,6 +252,9 @@ final class RawClient: @unchecked Sendable {
         }
       }
     case .listen(let index):
+      if case .failure(let error) = answer, [.unavailable, .overloaded].contains(error.code) {
+        return listenLater(index)
+      }
       let members = try answer.get().withUnsafeBytes { bytes in
         let members = try JSONMembers(bytes)
         return (members.integer("sub"), members.integer("seq"), members.integer("initial"))
@@ -241,6 +266,9 @@ final class RawClient: @unchecked Sendable {
     case .unlisten: _ = try answer.get()
     case .arm(let text):
       if case .success = answer { armed.append(text) }
+    case .logIn:
+      if try user.take(login: answer) { send(.logIn, user.login) }
+    case .blog(let action, let known): try user.take(answer, to: action, since: known)
     }
   }
 

@@ -73,6 +73,10 @@ final class Server: @unchecked Sendable {
     let server = Server(journal, engine, operations)
     Task.detached { await engine.run() }
     Task.detached { await operations.unfinishedWork.run(clock: clock) }
+    try await accounts.recoverPending { uid in
+      guard let uid = try? Key(uid) else { return false }
+      return Users.username(of: uid, in: engine.root) != nil
+    }
     try await operations.carryOutAbandoned()
     return server
   }

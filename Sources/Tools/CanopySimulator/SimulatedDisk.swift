@@ -26,6 +26,10 @@ final class SimulatedDisk: @unchecked Sendable {
   var unresolvable = 0
   /// The longest time of an operation in nanoseconds.
   var delayMax: Int64 = 3_000_000
+  /// Whether every write fails, and nothing is stored.
+  var isFull = false
+  /// Whether every read fails.
+  var isUnreadable = false
   /// The operations under way, which a crash loses or keeps.
   fileprivate var underWay: [Int: () async -> Void] = [:]
   private var lastOperation = 0
@@ -89,9 +93,24 @@ final class SimulatedJournal: Journal, DisconnectStore, RulesRecordStore, @unche
     try check()
   }
 
+  /// Waits as a read does.
+  ///
+  /// - Throws: `DiskError` while the disk cannot be read.
+  private func read() async throws {
+    try await wait()
+    guard disk.isUnreadable else { return }
+    Scheduler.shared.note("a read fails")
+    throw DiskError()
+  }
+
   /// Carries out a change after a time, unless the process dies before.
   private func change<R: Sendable>(_ body: @escaping () async throws -> R) async throws -> R {
     try check()
+    if disk.isFull {
+      try await wait()
+      Scheduler.shared.note("a write fails")
+      throw DiskError()
+    }
     let number = disk.begin { _ = try? await body() }
     await pause(Scheduler.shared.random(100_000...disk.delayMax))
     try check()
@@ -120,7 +139,7 @@ final class SimulatedJournal: Journal, DisconnectStore, RulesRecordStore, @unche
   }
 
   func resolveAppend(after last: Int64) async throws -> [Commit] {
-    try await wait()
+    try await read()
     if disk.unresolvable > 0 {
       disk.unresolvable -= 1
       throw DiskError()
@@ -131,7 +150,7 @@ final class SimulatedJournal: Journal, DisconnectStore, RulesRecordStore, @unche
   func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
-    try await wait()
+    try await read()
     return try await disk.journal.history(after: first, through: last, where: isAsked)
   }
 
@@ -148,13 +167,13 @@ final class SimulatedJournal: Journal, DisconnectStore, RulesRecordStore, @unche
   func disconnectWrites(
     after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
-    try await wait()
+    try await read()
     return try await disk.journal.disconnectWrites(
       after: group, countMax: countMax, bytesMax: bytesMax)
   }
 
   func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> {
-    try await wait()
+    try await read()
     return try await disk.journal.disconnectWriteIDs()
   }
 

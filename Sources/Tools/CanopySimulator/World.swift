@@ -45,6 +45,7 @@ final class World: @unchecked Sendable {
   /// Runs the plan. Returns the first failed check.
   func run() -> Finding? {
     start(generation)
+    watchMemory()
     for client in raw { client.connect() }
     for client in library { client.observe() }
     for item in plan.items {
@@ -58,6 +59,21 @@ final class World: @unchecked Sendable {
     if history.finding == nil { settle() }
     if history.finding == nil { leave() }
     return history.finding
+  }
+
+  /// The most bytes that connections may hold: those of a resumption for each subscription, and a little for the rest.
+  private var memoryMax: Int {
+    let subscriptions = raw.reduce(0) { $0 + $1.subscriptionCount } + 2 * library.count
+    return 1024 * 1024 + subscriptions * Session.resumptionBytes
+  }
+
+  /// Checks every few milliseconds, to the end, that the memory of connections is bounded.
+  private func watchMemory() {
+    let used = server?.operations.memory.used ?? 0
+    if used > memoryMax {
+      history.fail("connections hold \(used) bytes, and may hold \(memoryMax)")
+    }
+    scheduler.after(milliseconds: 5) { [self] in watchMemory() }
   }
 
   // MARK: The server
@@ -74,7 +90,14 @@ final class World: @unchecked Sendable {
         network.serverLoop = { server.takeLoop() }
         network.accept = { try server.accept($0) }
       } catch {
-        if generation == self.generation { history.fail("the server does not start: \(error)") }
+        guard generation == self.generation else { return }
+        guard disk.isFull || disk.isUnreadable else {
+          return history.fail("the server does not start: \(error)")
+        }
+        scheduler.note("the server does not start: \(error)")
+        scheduler.after(milliseconds: 200) { [self] in
+          if generation == self.generation { start(generation) }
+        }
       }
     }
   }
@@ -143,7 +166,11 @@ final class World: @unchecked Sendable {
           library[client].goOnline()
         }
       }
-    case .star(let user, let post): star(user, post)
+    case .post(let client): raw[client].request(.post, text)
+    case .star(let client): raw[client].request(.star)
+    case .comment(let client): raw[client].request(.comment, text)
+    case .delete(let client): raw[client].request(.delete)
+    case .internalStar(let user, let post): star(user, post)
     case .breakConnection(let client): raw[client].breakConnection()
     case .breakAny(let number): network.breakAny(number)
     case .partition(let milliseconds): network.partition(milliseconds: milliseconds)
@@ -154,6 +181,12 @@ final class World: @unchecked Sendable {
     case .slowDisk(let milliseconds):
       disk.delayMax = 300_000_000
       scheduler.after(milliseconds: milliseconds) { [self] in disk.delayMax = 3_000_000 }
+    case .fullDisk(let milliseconds):
+      disk.isFull = true
+      scheduler.after(milliseconds: milliseconds) { [self] in disk.isFull = false }
+    case .unreadableDisk(let milliseconds):
+      disk.isUnreadable = true
+      scheduler.after(milliseconds: milliseconds) { [self] in disk.isUnreadable = false }
     }
   }
 
@@ -180,6 +213,8 @@ final class World: @unchecked Sendable {
     disk.faults = []
     disk.unresolvable = 0
     disk.delayMax = 3_000_000
+    disk.isFull = false
+    disk.isUnreadable = false
     let isDone = { [self] in
       history.finding != nil
         || server != nil && raw.allSatisfy(\.isDone) && library.allSatisfy(\.isDone)
@@ -192,6 +227,7 @@ final class World: @unchecked Sendable {
     }
     guard history.finding == nil else { return }
     for client in library { client.checkAll() }
+    history.checkBlog()
     let root = history.root.at(World.counters)
     let sum = ["x", "y"].reduce(Int64(0)) {
       $0 + (root.child($1 == "x" ? "x" : "y").integerValue ?? 0)
@@ -244,7 +280,7 @@ enum Seeds {
   private static let author: Key = "author-1"
   /// The ids of the posts.
   static let posts: [Key] = ["post-1", "post-2"]
-  /// The places of all copies of posts.
+  /// The locations of all copies of posts.
   static let copies: [Path] = posts.flatMap { id in
     [
       Path.root.child("posts").child(id), Path.root.child("user-posts").child(author).child(id),

@@ -10,7 +10,7 @@ import Testing
       (9_223_372_036_854_776, 0, .max), (100_000_000_000_000_000, 0, .max), (.max, 0, .max),
       (-9_223_372_036_854_776, 0, .min), (.min, 0, .min),
     ] as [(Int64, Int64, Int64)])
-  func `a time beyond the greatest number of milliseconds is that number`(
+  func `a time too large for milliseconds becomes the largest number`(
     _ seconds: Int64, _ nanoseconds: Int64, _ milliseconds: Int64
   ) {
     #expect(

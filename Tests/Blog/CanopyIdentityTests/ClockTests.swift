@@ -111,7 +111,7 @@ struct ClockTests {
     _ = try await fixture.service.recentIdentity(of: try account.text("refreshToken"))
   }
 
-  @Test func `an end of logins ends those of sessions from the future`() async throws {
+  @Test func `ending all logins also ends sessions with a future time`() async throws {
     let fixture = try await IdentityFixture()
     let account = try await fixture.signUp()
     fixture.clock.advance(-3_600_000)

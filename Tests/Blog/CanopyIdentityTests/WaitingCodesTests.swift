@@ -4,7 +4,7 @@ import Testing
 
 /// The bound on the codes that wait for the store.
 struct WaitingCodesTests {
-  @Test func `as many codes wait as may, and one more when one is made`() {
+  @Test func `at most countMax codes wait, and one that leaves makes room`() {
     let waiting = WaitingCodes()
     for _ in 0..<WaitingCodes.countMax { #expect(waiting.enter()) }
     #expect(!waiting.enter())

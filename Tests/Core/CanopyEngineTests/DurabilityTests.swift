@@ -31,7 +31,7 @@ import Testing
     #expect(store.groups == [1, 2])
   }
 
-  @Test func `what waits while the journal is busy goes there in one append`() async throws {
+  @Test func `writes that wait while the journal is busy share one append`() async throws {
     let journal = FaultyJournal(store)
     let gate = journal.holdNextAppend()
     try await withEngine(journal) { engine in

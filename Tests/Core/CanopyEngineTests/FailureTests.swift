@@ -274,7 +274,8 @@ import Testing
     #expect(store.commits.map(\.sequence) == [1, 2, 3, 4, 5, 6])
   }
 
-  @Test func `a writer that another one overtook decides again on what it missed`() async throws {
+  @Test func `a writer that lost a race decides again on the commits that it missed`() async throws
+  {
     let journal = FaultyJournal(store)
     try await withEngine(journal) { engine in
       try await engine.set("n", 1)

@@ -14,7 +14,9 @@ import Testing
     #expect(journal.commits.map(\.sequence) == Array(1...20))
   }
 
-  @Test func `what writes nothing makes no commit and has the number of the last`() async throws {
+  @Test func `a transaction that writes nothing makes no commit and returns the last number`()
+    async throws
+  {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
       #expect(try await engine.transact { _ in Decision(nil, 7) }.sequence == 0)

@@ -1,5 +1,6 @@
 import CanopyEngine
 import CanopyTesting
+import Synchronization
 import Testing
 
 /// Tasks of which a few work at a time.
@@ -51,6 +52,36 @@ import Testing
     #expect(queue.waiting == 0)
     // All turns are free again.
     try await queue.withTurn { try await queue.withTurn {} }
+  }
+
+  @Test func `a network that has had a long turn waits for those that have had short ones`()
+    async throws
+  {
+    let time = Mutex(Duration.zero)
+    let queue = TurnQueue(width: 1, charging: { time.withLock { $0 } })
+    let (long, short) = (Group("a"), Group("b"))
+    // A turn of two seconds, whose network leaves the queue.
+    try await queue.withTurn(of: long.turns) { time.withLock { $0 += .seconds(2) } }
+    let gate = Gate()
+    let working = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    let done = Answers<String>()
+    var tasks = [try await wait(queue, "a", long, done)]
+    for number in 0..<3 { tasks.append(try await wait(queue, "b\(number)", short, done)) }
+    gate.open()
+    #expect(await done.wait(for: 4) == ["b0", "b1", "b2", "a"])
+    for task in tasks { try await task.value }
+    try await working.value
+    // After sixteen times the time, the long turn no longer counts.
+    time.withLock { $0 += .seconds(33) }
+    let second = Gate()
+    let other = Task { try await queue.withTurn { await second.pass() } }
+    await second.reached()
+    tasks = [try await wait(queue, "a", long, done), try await wait(queue, "b", short, done)]
+    second.open()
+    #expect(await done.wait(for: 6).suffix(2) == ["a", "b"])
+    for task in tasks { try await task.value }
+    try await other.value
   }
 
   @Test func `a network has one turn before another's second, however many connections it opens`()

@@ -42,18 +42,28 @@ final class DiskServer: Sendable {
   ///
   /// - Parameters:
   ///   - change: plants a defect in the settings of the store.
+  ///   - rules: the rules without a file of rules.
+  ///   - hasher: the hasher of passwords; a cheap one without it.
   ///   - journal: returns the journal of the engine for the store; a defective one to plant a defect.
   static func start(
     _ folder: String, clock: ManualClock, seed: UInt64,
-    _ change: (inout SQLiteStore.Configuration) -> Void = { _ in },
+    _ change: (inout SQLiteStore.Configuration) -> Void = { _ in }, rules: InitialRules = .blog,
+    hasher: PasswordHasher = PasswordHasher(function: LineHash(), concurrentMax: 2),
+    hashParameters: HashParameters = .cheapest,
     journal: (SQLiteStore) -> any Journal = { $0 }
   ) async throws -> DiskServer {
     let log = LineLog()
     let store = try SQLiteStore(folder: folder, configuration: settings(log, change))
     let server: DiskServer
     do {
+      var settings = AccountSettings()
+      settings.hashParameters = hashParameters
       let random = SeededBytes(seed: seed)
-      server = try await compose(store, journal(store), clock, random, log)
+      let accounts = AccountService(
+        store: store, hasher: hasher, settings: settings,
+        environment: AccountEnvironment(now: { clock.now }, random: { random($0) }))
+      let rules = try RulesKeeper(folder: store.folder, initial: rules)
+      server = try await compose(store, journal(store), accounts, rules, clock, random, log)
     } catch {
       try? store.close()
       throw error
@@ -84,10 +94,9 @@ final class DiskServer: Sendable {
   }
 
   private static func compose(
-    _ store: SQLiteStore, _ journal: any Journal, _ clock: ManualClock, _ random: SeededBytes,
-    _ log: LineLog
+    _ store: SQLiteStore, _ journal: any Journal, _ accounts: AccountService,
+    _ rules: RulesKeeper, _ clock: ManualClock, _ random: SeededBytes, _ log: LineLog
   ) async throws -> DiskServer {
-    let rules = try RulesKeeper(folder: store.folder)
     var configuration = Engine.Configuration.forTests
     configuration.indexPlan = Layout.indexPlan
     configuration.indexPlan.formUnion(rules.indexPlan)
@@ -95,12 +104,6 @@ final class DiskServer: Sendable {
     let engine = try await Engine(
       journal: journal, configuration: configuration, now: { clock.now }, clock: HastyClock(),
       random: { random.word() }, logger: log.logger)
-    var accountSettings = AccountSettings()
-    accountSettings.hashParameters = .cheapest
-    let accounts = AccountService(
-      store: store, hasher: PasswordHasher(function: LineHash(), concurrentMax: 2),
-      settings: accountSettings,
-      environment: AccountEnvironment(now: { clock.now }, random: { random($0) }))
     try await rules.begin(at: engine.snapshot.sequence, recordingIn: store, logger: log.logger)
     let token = try AdministratorToken.loadOrCreate(in: store.folder)
     let operations = Operations(

@@ -38,9 +38,9 @@ import Testing
     try await withGateway(limits: Self.limits(1_000)) { server in
       let longest = "\"" + String(repeating: "a", count: 998) + "\""
       try await server.connect { client in
-        #expect(try await client.request("PUT", "/open/a.json", [:], longest).status == 200)
+        try await client.expect("PUT", "/open/a.json", [:], longest, status: 200)
         let response = try await client.request("PUT", "/open/a.json", [:], longest + " ")
-        #expect(response.status == 413 && response.fields["connection"] == "close")
+        #expect(response.status == 413 && response.fields["connection"] == "close", "\(response)")
         #expect(try await client.end() == [])
       }
       // The same without a length.
@@ -68,12 +68,12 @@ import Testing
         // another error.
         let body = "{\"a\":[" + String(repeating: "[1],", count: 20_000)
         let refused = try await client.request(method, "/open/a.json", [:], body)
-        #expect(refused.status == 503 && refused.text.contains("short of memory"))
+        #expect(refused.status == 503 && refused.text.contains("short of memory"), "\(refused)")
         // The connection goes on, and a smaller body is decoded.
         let smaller = try await client.request(
           method, "/open/a.json", [:], String(body.prefix(8_000)))
-        #expect(smaller.status == 400)
-        #expect(try await client.request(method, "/open/a.json", [:], "{\"a\":1}").status == 200)
+        #expect(smaller.status == 400, "\(smaller)")
+        try await client.expect(method, "/open/a.json", [:], "{\"a\":1}", status: 200)
         try await eventually { server.parts.operations.memory.used < 64 * 1024 }
       }
     }
@@ -97,7 +97,7 @@ import Testing
       try await server.connect { client in
         let body = "[" + Array(repeating: "1", count: 100_000).joined(separator: ",") + "]"
         let put = try await client.request("PUT", "/open/a.json\(options)", [:], body)
-        #expect(put.status == (options.isEmpty ? 200 : 204))
+        #expect(put.status == (options.isEmpty ? 200 : 204), "\(put)")
         // The bytes of the connection itself remain.
         try await eventually { server.parts.operations.memory.used < 64 * 1024 }
       }
@@ -179,11 +179,11 @@ import Testing
       gate.open()
       try await eventually { server.parts.operations.memory.used == 0 }
       try await server.connect { client in
-        #expect(try await client.request("GET", "/closed.json").status == 401)
+        try await client.expect("GET", "/closed.json", status: 401)
         let login = try await client.request(
           "POST", "/identitytoolkit.googleapis.com/v1/accounts:signInWithPassword?key=k", [:],
           #"{"email":"eve@example.org","password":"engine of 1843"}"#)
-        #expect(login.status == 400)
+        #expect(login.status == 400, "\(login)")
       }
     }
   }
@@ -215,13 +215,13 @@ import Testing
   func `bytes that are not a request end their connection and no other`(text: String) async throws {
     try await withGateway { server in
       try await server.connect { other in
-        #expect(try await other.request("GET", "/open.json").status == 200)
+        try await other.expect("GET", "/open.json", status: 200)
         try await server.connect { client in
           try await client.send(text)
           let end = String(decoding: try await client.end(), as: UTF8.self)
           #expect(end.isEmpty || end.hasPrefix("HTTP/1.1 400 "), "\(end)")
         }
-        #expect(try await other.request("GET", "/open.json").status == 200)
+        try await other.expect("GET", "/open.json", status: 200)
       }
     }
   }
@@ -236,8 +236,8 @@ import Testing
           )
           #expect(try await client.response().status == 200)
           let response = try await client.response()
-          #expect(response.status == 405 && response.fields["connection"] == "close")
-          #expect(response.fields["allow"] == "GET, PUT, POST, PATCH, DELETE")
+          #expect(response.status == 405 && response.fields["connection"] == "close", "\(response)")
+          #expect(response.fields["allow"] == "GET, PUT, POST, PATCH, DELETE", "\(response)")
           #expect(try await client.end() == [])
         }
       }
@@ -269,7 +269,7 @@ import Testing
       }
       try await server.connect { client in
         let response = try await client.request("GET", "/health")
-        #expect(response.status == 200)
+        #expect(response.status == 200, "\(response)")
       }
     }
   }
@@ -279,14 +279,14 @@ import Testing
     limits.connectionsMax = 2
     try await withGateway(limits: limits) { server in
       try await server.connect { first in
-        #expect(try await first.request("GET", "/health").status == 200)
+        try await first.expect("GET", "/health", status: 200)
         try await server.connect { second in
-          #expect(try await second.request("GET", "/health").status == 200)
+          try await second.expect("GET", "/health", status: 200)
           try await server.connect { third in
             let end = String(decoding: try await third.end(), as: UTF8.self)
             #expect(end.hasPrefix("HTTP/1.1 503 "))
           }
-          #expect(try await first.request("GET", "/health").status == 200)
+          try await first.expect("GET", "/health", status: 200)
         }
       }
     }
@@ -313,7 +313,7 @@ import Testing
       try await eventually { server.parts.operations.memory.used == 0 }
       try await server.connect { client in
         let response = try await client.request("PUT", "/open/a.json", [:], "1")
-        #expect(response.status == 200)
+        #expect(response.status == 200, "\(response)")
       }
     }
   }
@@ -325,7 +325,7 @@ import Testing
       try await server.connect { client in
         let put = try await client.request(
           "PUT", "/open/large.json?print=silent", [:], "{\(members)}")
-        #expect(put.status == 204)
+        #expect(put.status == 204, "\(put)")
       }
       try await eventually { server.parts.operations.memory.used == 0 }
       try await HTTPClient.connect(server.port, receiveBytes: 4096) { client in

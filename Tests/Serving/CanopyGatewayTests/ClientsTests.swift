@@ -27,7 +27,7 @@ import Testing
           _ = try await socket.message()
           try await server.connect { http in
             let path = "/users/\(ada.uid).json?auth=\(ada.token)"
-            #expect(try await http.request("GET", path).status == 200)
+            try await http.expect("GET", path, status: 200)
             try await server.connect { stream in
               try await stream.begin("GET", "/open/a.json", ["Accept": "text/event-stream"])
               #expect(try await stream.head().status == 200)

@@ -36,7 +36,7 @@ import Testing
           _ target: String, _ turns: Turns, _ fields: [String: String] = [:], status: Int = 200
         ) async throws {
           let before = Self.turns(server.parts.operations)
-          #expect(try await client.request("GET", target, fields).status == status)
+          try await client.expect("GET", target, fields, status: status)
           #expect(Self.turns(server.parts.operations).since(before) == turns)
         }
         try await check("/health", Turns(short: 1))
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `the size of a write is found beside, with the rules of a few places in each turn`()
+  @Test func `the size of a write is computed on another thread, a few locations in each turn`()
     async throws
   {
     try await withGateway { server in
@@ -71,7 +71,7 @@ import Testing
       try await server.connect { client in
         func check(_ path: String, _ body: String, _ turns: Turns) async throws {
           let before = Self.turns(server.parts.operations)
-          #expect(try await client.request("POST", path, [:], body).status == 400)
+          try await client.expect("POST", path, [:], body, status: 400)
           #expect(Self.turns(server.parts.operations).since(before) == turns)
         }
         let lookup = "/identitytoolkit.googleapis.com/v1/accounts:lookup"
@@ -98,13 +98,13 @@ import Testing
         var before = Self.turns(operations)
         let read = try await client.request(
           "GET", "/open.json", ["Authorization": "Bearer \(forged)"])
-        #expect(read.status == 401)
+        #expect(read.status == 401, "\(read)")
         #expect(Self.turns(operations).since(before) == Turns(short: 2))
         before = Self.turns(operations)
         let lookup = try await client.request(
           "POST", "/identitytoolkit.googleapis.com/v1/accounts:lookup", [:],
           "{\"idToken\":\"\(forged)\"}")
-        #expect(lookup.status == 400)
+        #expect(lookup.status == 400, "\(lookup)")
         #expect(Self.turns(operations).since(before) == Turns(short: 3))
         before = Self.turns(operations)
         _ = await operations.account(

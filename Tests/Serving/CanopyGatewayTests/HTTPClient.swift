@@ -9,6 +9,8 @@ import Testing
 final class HTTPClient {
   /// A response.
   struct Response: Sendable {
+    /// The request, for the messages of failures; empty if it was sent as bytes.
+    var request = ""
     var status: Int
     /// The fields, with their names in lower case.
     var fields: [String: String]
@@ -23,6 +25,8 @@ final class HTTPClient {
   private var parts: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
   private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
   private var received: [UInt8] = []
+  /// The last request of `begin`.
+  private var lastRequest = ""
 
   private init(
     _ channel: NIOAsyncChannel<ByteBuffer, ByteBuffer>,
@@ -94,7 +98,8 @@ final class HTTPClient {
     if fields["Host"] == nil { head += "Host: localhost\r\n" }
     for (name, value) in fields.sorted(by: { $0.key < $1.key }) { head += "\(name): \(value)\r\n" }
     if let body { head += "Content-Length: \(body.utf8.count)\r\n" }
-    try await send(head + "\r\n" + (body ?? ""))
+    lastRequest = head + "\r\n" + (body ?? "")
+    try await send(lastRequest)
   }
 
   /// Reads a response.
@@ -111,7 +116,7 @@ final class HTTPClient {
         if size == 0 { break }
       }
     }
-    return Response(status: status, fields: fields, body: body)
+    return Response(request: lastRequest, status: status, fields: fields, body: body)
   }
 
   /// Reads the head of a response.

@@ -45,8 +45,11 @@ import Testing
         _ = try await server.parts.engine.transact { _ in Decision(write, ()) }
         try await server.connect { client in
           let response = try await client.request("GET", "/open/list.json")
-          guard memoryMax == 2 * bytes else { return #expect(response.status == 413) }
-          #expect(response.status == 200 && response.body.count == 2 + 5 * Self.count - 1)
+          guard memoryMax == 2 * bytes else {
+            return #expect(response.status == 413, "\(response)")
+          }
+          #expect(
+            response.status == 200 && response.body.count == 2 + 5 * Self.count - 1, "\(response)")
         }
       }
     }

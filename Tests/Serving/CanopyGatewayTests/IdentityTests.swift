@@ -16,17 +16,18 @@ import Testing
       let (token, uid) = try await server.signUp("ada")
       try await server.connect { client in
         let path = "/users/\(uid)/x.json"
-        #expect(try await client.request("PUT", "\(path)?auth=\(token)", [:], "1").status == 200)
-        #expect(try await client.request("GET", "\(path)?access_token=\(token)").text == "1")
+        try await client.expect("PUT", "\(path)?auth=\(token)", [:], "1", status: 200)
+        try await client.expect("GET", "\(path)?access_token=\(token)", text: "1")
         let field = ["Authorization": "Bearer \(token)"]
-        #expect(try await client.request("GET", path, field).text == "1")
+        try await client.expect("GET", path, field, text: "1")
         let other = try await client.request("GET", "/users/other.json", field)
-        #expect(other.status == 401 && other.text == #"{"error":"Permission denied"}"#)
-        #expect(try await client.request("GET", path).status == 401)
+        #expect(other.status == 401 && other.text == #"{"error":"Permission denied"}"#, "\(other)")
+        try await client.expect("GET", path, status: 401)
         let bad = try await client.request("GET", "\(path)?auth=wrong")
-        #expect(bad.status == 401 && bad.text == #"{"error":"Could not parse auth token."}"#)
+        #expect(
+          bad.status == 401 && bad.text == #"{"error":"Could not parse auth token."}"#, "\(bad)")
         let basic = try await client.request("GET", path, ["Authorization": "Basic YTpi"])
-        #expect(basic.status == 401)
+        #expect(basic.status == 401, "\(basic)")
       }
       try await eventually { server.parts.operations.sessions.count == 1 }
     }
@@ -41,12 +42,12 @@ import Testing
         let path = "/users/\(uid).json?auth=\(token)"
         for _ in 0..<3 {
           let response = try await client.request("GET", path)
-          #expect(response.status == 200)
+          #expect(response.status == 200, "\(response)")
         }
         // The login of the sign-up, and that of this connection.
         #expect(server.parts.operations.sessions.count == 2)
         server.parts.clock.advance(400 * 24 * 3_600 * 1_000)
-        #expect(try await client.request("GET", path).status == 401)
+        try await client.expect("GET", path, status: 401)
       }
     }
   }
@@ -57,14 +58,14 @@ import Testing
       let (token, uid) = try await server.signUp("ada")
       try await server.connect { client in
         let field = ["Authorization": "Bearer \(token)"]
-        #expect(try await client.request("GET", "/a.json", field).status == 401)
+        try await client.expect("GET", "/a.json", field, status: 401)
         for (name, status) in [(AccountChanges.Text.set("Ada"), 200), (.remove, 401)] {
           var changes = AccountChanges()
           changes.displayName = name
           _ = try await server.parts.accounts.update(uid, changes, from: nil)
           for _ in 0..<2 {
-            #expect(try await client.request("GET", "/a.json", field).status == status)
-            #expect(try await client.request("GET", "/a.json?auth=\(token)").status == status)
+            try await client.expect("GET", "/a.json", field, status: status)
+            try await client.expect("GET", "/a.json?auth=\(token)", status: status)
           }
         }
         // The login of the sign-up, and the last one of this connection.
@@ -79,20 +80,20 @@ import Testing
       try await server.connect { client in
         let path = "/.settings/rules.json"
         for credential in ["", "?auth=\(token)"] {
-          #expect(try await client.request("GET", path + credential).status == 401)
-          #expect(try await client.request("PUT", path + credential, [:], openRules).status == 401)
+          try await client.expect("GET", path + credential, status: 401)
+          try await client.expect("PUT", path + credential, [:], openRules, status: 401)
         }
         let get = try await client.request("GET", path, server.administrator)
-        #expect(get.text == openRules)
+        #expect(get.text == openRules, "\(get)")
         let closed = #"{"rules":{".read":false}}"#
         let put = try await client.request("PUT", path, server.administrator, closed)
-        #expect(put.status == 200 && put.text == #"{"status":"ok"}"#)
-        #expect(try await client.request("GET", path, server.administrator).text == closed)
-        #expect(try await client.request("GET", "/open.json").status == 401)
-        #expect(try await client.request("GET", "/open.json", server.administrator).status == 200)
+        #expect(put.status == 200 && put.text == #"{"status":"ok"}"#, "\(put)")
+        try await client.expect("GET", path, server.administrator, text: closed)
+        try await client.expect("GET", "/open.json", status: 401)
+        try await client.expect("GET", "/open.json", server.administrator, status: 200)
         let wrong = try await client.request("PUT", path, server.administrator, "{\"rules\":7}")
-        #expect(wrong.status == 400 && wrong.json?["error"]?.string != nil)
-        #expect(try await client.request("POST", path, server.administrator, "1").status == 405)
+        #expect(wrong.status == 400 && wrong.json?["error"]?.string != nil, "\(wrong)")
+        try await client.expect("POST", path, server.administrator, "1", status: 405)
       }
     }
   }
@@ -108,14 +109,14 @@ import Testing
           """
         let put = try await client.request("PUT", path, server.administrator, text)
         #expect(put.status == 200, "\(put.text)")
-        #expect(try await client.request("GET", path, server.administrator).text == text)
+        try await client.expect("GET", path, server.administrator, text: text)
         let strict = try await client.request("GET", path + "?format=strict", server.administrator)
-        #expect(strict.status == 200)
+        #expect(strict.status == 200, "\(strict)")
         #expect(
           strict.json?["rules"]?[".read"]?.string == "'// no comment' != '\"/*'\n  && true",
           "\(strict.text)")
         let other = try await client.request("GET", path + "?format=other", server.administrator)
-        #expect(other.status == 400)
+        #expect(other.status == 400, "\(other)")
       }
     }
   }
@@ -125,8 +126,8 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let root = try await client.request("GET", "/.json", owner)
-        #expect(root.status == 401)
-        #expect(try await client.request("GET", "/open.json?auth=owner").status == 401)
+        #expect(root.status == 401, "\(root)")
+        try await client.expect("GET", "/open.json?auth=owner", status: 401)
       }
     }
     try await withGateway {
@@ -134,10 +135,10 @@ import Testing
     } _: { server in
       try await server.connect { client in
         let put = try await client.request("PUT", "/any.json", owner, "1")
-        #expect(put.status == 200)
-        #expect(try await client.request("GET", "/.json?auth=owner").text == #"{"any":1}"#)
+        #expect(put.status == 200, "\(put)")
+        try await client.expect("GET", "/.json?auth=owner", text: #"{"any":1}"#)
         let asNobody = "/any.json?auth_variable_override=null"
-        #expect(try await client.request("GET", asNobody, owner).status == 401)
+        try await client.expect("GET", asNobody, owner, status: 401)
       }
     }
   }
@@ -168,20 +169,20 @@ import Testing
       try await server.connect { client in
         let status = isAccepted ? 200 : 401
         let put = try await client.request("PUT", "/any.json?auth=owner", fields, "1")
-        #expect(put.status == status)
+        #expect(put.status == status, "\(put)")
         let get = try await client.request("GET", "/any.json?auth=owner", fields)
-        #expect(get.status == status)
+        #expect(get.status == status, "\(get)")
         let overriding = "/users/victim.json?auth=\(token)&x-http-method-override=PUT"
-        #expect(try await client.request("POST", overriding, fields, "1").status == status)
+        try await client.expect("POST", overriding, fields, "1", status: status)
         let bearer = fields.merging(["Authorization": "Bearer owner"]) { $1 }
-        #expect(try await client.request("GET", "/any.json", bearer).status == status)
+        try await client.expect("GET", "/any.json", bearer, status: status)
         let codes = "/emulator/v1/projects/canopy/oobCodes"
-        #expect(try await client.request("GET", codes, fields).status == status)
+        try await client.expect("GET", codes, fields, status: status)
         let accounts = "/identitytoolkit.googleapis.com/v1/projects/canopy/accounts"
-        #expect(try await client.request("POST", accounts, bearer, "{}").status == status)
+        try await client.expect("POST", accounts, bearer, "{}", status: status)
         // The rules of an emulator may allow everything, so a foreign page may not even make anonymous requests.
-        #expect(try await client.request("GET", "/open/a.json", fields).status == status)
-        #expect(try await client.request("PUT", "/open/a.json", fields, "1").status == status)
+        try await client.expect("GET", "/open/a.json", fields, status: status)
+        try await client.expect("PUT", "/open/a.json", fields, "1", status: status)
       }
     }
   }
@@ -227,7 +228,7 @@ import Testing
           #expect(read.status == 401, "\(path)")
         }
         let written = try await client.request("PUT", "/.json?ns=new", fields, "1")
-        #expect(written.status == 401)
+        #expect(written.status == 401, "\(written)")
       }
       #expect(source.opened == [])
     }
@@ -243,27 +244,28 @@ import Testing
       try await server.connect { client in
         for name in ["a", "b", "c"] {
           let read = try await client.request("GET", "/x.json?ns=\(name)")
-          #expect(read.status == 200 && read.text == "null")
+          #expect(read.status == 200 && read.text == "null", "\(read)")
           #expect(try await client.request("HEAD", "/x.json?ns=\(name)").status != 200)
-          #expect(try await client.request("GET", "/.ws?ns=\(name)").status == 426)
-          #expect(try await client.request("GET", "/.settings/rules.json?ns=\(name)").status == 401)
+          try await client.expect("GET", "/.ws?ns=\(name)", status: 426)
+          try await client.expect("GET", "/.settings/rules.json?ns=\(name)", status: 401)
         }
         let tagged = try await client.request(
           "GET", "/x.json?ns=a", ["X-Firebase-ETag": "true"])
-        #expect(tagged.text == "null" && tagged.fields["etag"] == Node.absent.etag)
+        #expect(tagged.text == "null" && tagged.fields["etag"] == Node.absent.etag, "\(tagged)")
         let silent = try await client.request("GET", "/x.json?ns=a&print=silent")
-        #expect(silent.status == 204)
+        #expect(silent.status == 204, "\(silent)")
         let ordered = #"/x.json?ns=a&orderBy="y"&limitToFirst=1"#
-        #expect(try await client.request("GET", ordered).text == "null")
+        try await client.expect("GET", ordered, text: "null")
         #expect(source.opened == [])
-        #expect(try await client.request("GET", "/x.json?ns=a&orderBy=1").status == 400)
+        try await client.expect("GET", "/x.json?ns=a&orderBy=1", status: 400)
         for name in ["a", "b"] {
-          #expect(try await client.request("PUT", "/x.json?ns=\(name)", [:], "1").status == 200)
-          #expect(try await client.request("GET", "/x.json?ns=\(name)").text == "1")
+          try await client.expect("PUT", "/x.json?ns=\(name)", [:], "1", status: 200)
+          try await client.expect("GET", "/x.json?ns=\(name)", text: "1")
         }
         let refused = try await client.request("PUT", "/x.json?ns=c", [:], "1")
-        #expect(refused.status == 413 && refused.text.contains("at most 3 namespaces"))
-        #expect(try await client.request("GET", "/x.json?ns=c").text == "null")
+        #expect(
+          refused.status == 413 && refused.text.contains("at most 3 namespaces"), "\(refused)")
+        try await client.expect("GET", "/x.json?ns=c", text: "null")
         #expect(source.opened == ["a", "b"])
       }
       // The response to a WebSocket that may not create one has the reason.
@@ -317,19 +319,22 @@ import Testing
             "Origin": "https://example.org", "Access-Control-Request-Method": "PUT",
             "Access-Control-Request-Headers": "x-firebase-etag",
           ])
-        #expect(preflight.status == 200)
-        #expect(preflight.fields["access-control-allow-origin"] == "*")
-        #expect(preflight.fields["access-control-allow-headers"] == "x-firebase-etag")
-        #expect(preflight.fields["access-control-allow-methods"]?.contains("PATCH") == true)
+        #expect(preflight.status == 200, "\(preflight)")
+        #expect(preflight.fields["access-control-allow-origin"] == "*", "\(preflight)")
+        #expect(
+          preflight.fields["access-control-allow-headers"] == "x-firebase-etag", "\(preflight)")
+        #expect(
+          preflight.fields["access-control-allow-methods"]?.contains("PATCH") == true,
+          "\(preflight)")
         let get = try await client.request("GET", "/open/a.json", ["Origin": "null"])
-        #expect(get.fields["access-control-allow-origin"] == "*")
-        #expect(get.fields["access-control-expose-headers"] == "ETag")
+        #expect(get.fields["access-control-allow-origin"] == "*", "\(get)")
+        #expect(get.fields["access-control-expose-headers"] == "ETag", "\(get)")
         let error = try await client.request("GET", "/x.json", ["Origin": "null"])
         #expect(error.status == 401 && error.fields["access-control-allow-origin"] == "*")
         #expect(
           try await client.request("GET", "/open.json").fields["access-control-allow-origin"]
             == nil)
-        #expect(try await client.request("GET", "/health").text == #"{"status":"ok"}"#)
+        try await client.expect("GET", "/health", text: #"{"status":"ok"}"#)
       }
     }
   }

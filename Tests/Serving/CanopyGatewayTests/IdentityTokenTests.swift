@@ -52,14 +52,14 @@ import Testing
         let token = try await client.request(
           "POST", "/securetoken.googleapis.com/v1/token?key=any", fields,
           "grant_type=refresh_token&refresh_token=\(user.refreshToken)")
-        #expect(token.status == 200 && token.json?["user_id"]?.string == user.uid)
+        #expect(token.status == 200 && token.json?["user_id"]?.string == user.uid, "\(token)")
         let keys = try await client.request("GET", "/.well-known/jwks.json")
-        #expect(keys.status == 200 && keys.text.contains("ES256"))
+        #expect(keys.status == 200 && keys.text.contains("ES256"), "\(keys)")
         // A client in a browser.
         let page = try await client.request(
           "POST", "\(Self.accounts):lookup", ["Origin": "https://example.org"],
           #"{"idToken":"\#(user.idToken)"}"#)
-        #expect(page.status == 200 && page.fields["access-control-allow-origin"] == "*")
+        #expect(page.status == 200 && page.fields["access-control-allow-origin"] == "*", "\(page)")
         #expect(try await client.request("GET", "\(Self.accounts):lookup").status != 200)
         let long = String(repeating: " ", count: 65 * 1024)
         #expect(try await Self.call(client, "lookup", long).status == 413)
@@ -77,20 +77,20 @@ import Testing
         let user = try await Self.signUp(client)
         let path = "/users/\(user.uid)/x.json"
         let put = try await client.request("PUT", "\(path)?auth=\(user.idToken)", [:], "1")
-        #expect(put.status == 200)
-        #expect(try await client.request("GET", "\(path)?access_token=\(user.idToken)").text == "1")
+        #expect(put.status == 200, "\(put)")
+        try await client.expect("GET", "\(path)?access_token=\(user.idToken)", text: "1")
         let field = ["Authorization": "Bearer \(user.idToken)"]
-        #expect(try await client.request("GET", path, field).text == "1")
-        #expect(try await client.request("GET", "/mail.json", field).status == 200)
-        #expect(try await client.request("GET", "/users/other.json", field).status == 401)
+        try await client.expect("GET", path, field, text: "1")
+        try await client.expect("GET", "/mail.json", field, status: 200)
+        try await client.expect("GET", "/users/other.json", field, status: 401)
         let other = try await Self.signUp(client, "eve")
         let stranger = try await client.request("GET", "/mail.json?auth=\(other.idToken)")
-        #expect(stranger.status == 401)
+        #expect(stranger.status == 401, "\(stranger)")
         let forged = try await client.request("GET", "\(path)?auth=\(user.idToken.dropLast(3))AAA")
-        #expect(forged.status == 401)
-        #expect(forged.text == #"{"error":"Could not parse auth token."}"#)
+        #expect(forged.status == 401, "\(forged)")
+        #expect(forged.text == #"{"error":"Could not parse auth token."}"#, "\(forged)")
         server.parts.clock.advance(3_600 * 1_000)
-        #expect(try await client.request("GET", path, field).status == 401)
+        try await client.expect("GET", path, field, status: 401)
       }
       try await eventually { server.parts.operations.sessions.count == 0 }
     }
@@ -119,7 +119,7 @@ import Testing
           #expect(try await line.message().hasPrefix("+{"))
         }
         let posts = try await client.request("GET", "/posts.json?shallow=true&auth=\(token)")
-        #expect(posts.status == 200 && posts.text != "null")
+        #expect(posts.status == 200 && posts.text != "null", "\(posts)")
       }
     }
   }
@@ -151,7 +151,7 @@ import Testing
             #expect(try await line.message() == "+null")
             for token in [user.idToken, user.refreshToken] {
               let refused = try await client.request("GET", "/open/a.json?auth=\(token)")
-              #expect(refused.status == 401)
+              #expect(refused.status == 401, "\(refused)")
               try await line.send(message: "AUTH \(token)")
               #expect(try await line.message().hasPrefix("-UNAUTHENTICATED "))
             }
@@ -185,9 +185,9 @@ import Testing
           await #expect(throws: LineClientError.closed) { try await stream.event() }
           // The connection goes on, but not with that token.
           let old = try await stream.request("GET", "/open/a.json?auth=\(user.idToken)")
-          #expect(old.status == 401)
+          #expect(old.status == 401, "\(old)")
           let new = try #require(update.json?["idToken"]?.string)
-          #expect(try await stream.request("GET", "/open/a.json?auth=\(new)").status == 200)
+          try await stream.expect("GET", "/open/a.json?auth=\(new)", status: 200)
         }
       }
     }
@@ -220,7 +220,7 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let response = try await client.request("POST", path, owner, body)
-        #expect(response.status >= 400)
+        #expect(response.status >= 400, "\(response)")
       }
     }
     try await withGateway {
@@ -228,7 +228,7 @@ import Testing
     } _: { server in
       try await server.connect { client in
         let created = try await client.request("POST", path, owner, body)
-        #expect(created.status == 200 && created.json?["localId"]?.string == "tester")
+        #expect(created.status == 200 && created.json?["localId"]?.string == "tester", "\(created)")
         #expect(try await client.request("POST", path, [:], body).status >= 400)
       }
     }
@@ -263,12 +263,12 @@ import Testing
       try await server.connect { client in
         for field in [owner, server.administrator] {
           let path = "/users/ada/x.json"
-          #expect(try await client.request("PUT", "\(path)?\(asAda)", field, "1").status == 200)
-          #expect(try await client.request("GET", "\(path)?\(asAda)", field).text == "1")
+          try await client.expect("PUT", "\(path)?\(asAda)", field, "1", status: 200)
+          try await client.expect("GET", "\(path)?\(asAda)", field, text: "1")
           let other = "/users/eve/x.json"
-          #expect(try await client.request("GET", "\(other)?\(asAda)", field).status == 401)
+          try await client.expect("GET", "\(other)?\(asAda)", field, status: 401)
           let nobody = "\(path)?auth_variable_override=null"
-          #expect(try await client.request("GET", nobody, field).status == 401)
+          try await client.expect("GET", nobody, field, status: 401)
           for wrong in ["1", "%5B", "%22ada%22", ""] {
             let target = "\(path)?auth_variable_override=\(wrong)"
             #expect(try await client.request("GET", target, field).status == 400, "\(wrong)")
@@ -277,7 +277,7 @@ import Testing
         // It does not make a user another one.
         let user = try await Self.signUp(client)
         let path = "/users/ada/x.json?\(asAda)&auth=\(user.idToken)"
-        #expect(try await client.request("GET", path).status == 401)
+        try await client.expect("GET", path, status: 401)
         try await client.begin(
           "GET", "/users/ada/x.json?\(asAda)", owner.merging(Self.accept) { $1 })
         #expect(try await client.head().status == 200)

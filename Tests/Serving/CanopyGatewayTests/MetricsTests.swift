@@ -41,9 +41,9 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         for _ in 0..<3 {
-          #expect(try await client.request("PUT", "/open/a.json", [:], "1").status == 200)
+          try await client.expect("PUT", "/open/a.json", [:], "1", status: 200)
         }
-        #expect(try await client.request("GET", "/closed.json").status == 401)
+        try await client.expect("GET", "/closed.json", status: 401)
         try await server.connect { line in
           #expect(try await line.upgrade("/line") == 101)
           for _ in 0..<100 {
@@ -53,8 +53,8 @@ import Testing
           try await line.send(message: "GET /closed")
           #expect(try await line.message().hasPrefix("-PERMISSION_DENIED "))
           let metrics = try await client.request("GET", "/metrics")
-          #expect(metrics.status == 200)
-          #expect(metrics.fields["content-type"] == MetricsText.contentType)
+          #expect(metrics.status == 200, "\(metrics)")
+          #expect(metrics.fields["content-type"] == MetricsText.contentType, "\(metrics)")
           let lines = Set(metrics.text.split(separator: "\n").map(String.init))
           for expected in [
             #"canopy_http_requests_total{method="PUT",status="200"} 3"#,
@@ -74,16 +74,17 @@ import Testing
               lines.contains { $0.hasPrefix("# HELP \(name) ") }, "\(name) has no description")
           }
         }
-        #expect(try await client.request("POST", "/metrics", [:], "").status == 405)
+        try await client.expect("POST", "/metrics", [:], "", status: 405)
         // A web page of another origin, in a browser on the server's machine.
         let page = try await client.request("GET", "/metrics", ["Origin": "http://evil.example"])
-        #expect(page.status == 401 && !page.text.contains("canopy_"))
+        #expect(page.status == 401 && !page.text.contains("canopy_"), "\(page)")
         // The request for an image on a page has no origin.
         for (site, status) in [
           ("cross-site", 401), ("same-site", 401), ("same-origin", 200), ("none", 200),
         ] {
           let image = try await client.request("GET", "/metrics", ["Sec-Fetch-Site": site])
-          #expect(image.status == status && image.text.contains("canopy_") == (status == 200))
+          #expect(
+            image.status == status && image.text.contains("canopy_") == (status == 200), "\(image)")
         }
         // A page whose own name resolves to this machine sends no origin.
         for (host, status) in [("evil.example", 401), ("127.0.0.1:9", 200), ("machine", 200)] {
@@ -113,7 +114,7 @@ import Testing
         h_sum 14
         h_count 6
 
-        """)
+        """, "\(text)")
   }
 
   @Test func `the registry is a backend of swift-metrics`() {

@@ -26,22 +26,20 @@ import Testing
             _ = try await client.request("PUT", "/open/n.json?ns=\(name)", [:], increment)
           }
         }
-        #expect(try await client.request("GET", "/open/n.json?ns=a").text == "3")
-        #expect(try await client.request("GET", "/open/n.json?ns=b").text == "2")
-        #expect(try await client.request("GET", "/open/n.json").text == "1")
+        try await client.expect("GET", "/open/n.json?ns=a", text: "3")
+        try await client.expect("GET", "/open/n.json?ns=b", text: "2")
+        try await client.expect("GET", "/open/n.json", text: "1")
         // The last of two parameters counts, as elsewhere.
-        #expect(try await client.request("GET", "/open/n.json?ns=a&ns=b").text == "2")
+        try await client.expect("GET", "/open/n.json?ns=a&ns=b", text: "2")
         let tagged = try await client.request(
           "GET", "/open/n.json?ns=a", ["X-Firebase-ETag": "true"])
         let tag = try #require(tagged.fields["etag"])
         let stale = try await client.request("PUT", "/open/n.json?ns=b", ["if-match": tag], "9")
-        #expect(stale.status == 412 && stale.text == "2")
-        #expect(
-          try await client.request("PUT", "/open/n.json?ns=a", ["if-match": tag], "9").status == 200
-        )
-        #expect(try await client.request("DELETE", "/.json?ns=a").status == 200)
-        #expect(try await client.request("GET", "/.json?ns=a").text == "null")
-        #expect(try await client.request("GET", "/open/n.json?ns=b").text == "2")
+        #expect(stale.status == 412 && stale.text == "2", "\(stale)")
+        try await client.expect("PUT", "/open/n.json?ns=a", ["if-match": tag], "9", status: 200)
+        try await client.expect("DELETE", "/.json?ns=a", status: 200)
+        try await client.expect("GET", "/.json?ns=a", text: "null")
+        try await client.expect("GET", "/open/n.json?ns=b", text: "2")
       }
       // Each namespace has a journal of its own.
       #expect(server.parts.engine.snapshot.sequence == 1)
@@ -94,7 +92,7 @@ import Testing
       try await eventually { server.parts.operations.memory.used == 0 }
       try await server.connect { client in
         let response = try await client.request("GET", "/open.json?ns=a")
-        #expect(response.text == "null")
+        #expect(response.text == "null", "\(response)")
       }
     }
   }
@@ -103,22 +101,21 @@ import Testing
     let source = try MemoryNamespaces(["a", "b"], initial: .locked)
     try await withGateway(namespaces: source) { server in
       try await server.connect { client in
-        #expect(try await client.request("GET", "/x.json?ns=a").status == 401)
+        try await client.expect("GET", "/x.json?ns=a", status: 401)
         let open = #"{"rules":{".read":true,".write":true}}"#
         let refused = try await client.request("PUT", "/.settings/rules.json?ns=a", [:], open)
-        #expect(refused.status == 401)
+        #expect(refused.status == 401, "\(refused)")
         let set = try await client.request(
           "PUT", "/.settings/rules.json?ns=a", server.administrator, open)
-        #expect(set.status == 200)
-        #expect(try await client.request("PUT", "/x.json?ns=a", [:], "1").status == 200)
-        #expect(try await client.request("PUT", "/x.json?ns=b", [:], "1").status == 401)
-        #expect(try await client.request("PUT", "/x.json", [:], "1").status == 401)
+        #expect(set.status == 200, "\(set)")
+        try await client.expect("PUT", "/x.json?ns=a", [:], "1", status: 200)
+        try await client.expect("PUT", "/x.json?ns=b", [:], "1", status: 401)
+        try await client.expect("PUT", "/x.json", [:], "1", status: 401)
         let rules = try await client.request(
           "GET", "/.settings/rules.json?ns=b", server.administrator)
-        #expect(rules.text.contains(#"".read": false"#))
-        #expect(
-          try await client.request("GET", "/.settings/rules.json", server.administrator).text
-            == openRules)
+        #expect(rules.text.contains(#"".read": false"#), "\(rules)")
+        try await client.expect(
+          "GET", "/.settings/rules.json", server.administrator, text: openRules)
       }
     }
   }
@@ -134,7 +131,7 @@ import Testing
           #expect(put.status == 401 && put.text.contains("belongs to the server"), "\(put.text)")
           let other = try await client.request(
             "PUT", "/\(place)/u.json?ns=a", [:], #"{"stage":"account"}"#)
-          #expect(other.status == 200)
+          #expect(other.status == 200, "\(other)")
         }
       }
     }
@@ -179,14 +176,14 @@ import Testing
           if let rules {
             let set = try await client.request(
               "PUT", "/.settings/rules.json?ns=a", server.administrator, rules)
-            #expect(set.status == 200)
+            #expect(set.status == 200, "\(set)")
           }
           let put = try await client.request(
             "PUT", "/posts/p.json?ns=a", server.administrator, post)
           #expect(put.status == 200, "\(put.text)")
           let root = try await client.request(
             "GET", "/.json?ns=a&shallow=true", server.administrator)
-          #expect(root.text == #"{"posts":true}"#)
+          #expect(root.text == #"{"posts":true}"#, "\(root)")
         }
       }
     }
@@ -211,10 +208,10 @@ import Testing
           ] {
             let response = try await client.request(method, "\(path)?ns=\(name)", [:], body)
             #expect(response.status == status, "\(name) \(method)")
-            #expect(response.json?["error"]?.string?.isEmpty == false)
+            #expect(response.json?["error"]?.string?.isEmpty == false, "\(response)")
           }
           let stream = try await client.request("GET", "/open/a.json?ns=\(name)", Self.stream)
-          #expect(stream.status == status)
+          #expect(stream.status == status, "\(stream)")
         }
         try await server.connect { client in
           let found = try await client.upgrade("/.ws?v=5&ns=\(name)")
@@ -287,7 +284,7 @@ import Testing
               for (name, value) in [("a", 1), ("b", 2), ("default", 3)] {
                 let put = try await client.request(
                   "PUT", "/open/x.json?ns=\(name)", [:], "\(value)")
-                #expect(put.status == 200)
+                #expect(put.status == 200, "\(put)")
               }
               #expect(try await first.event() == #"put {"path":"/x","data":1}"#)
               #expect(try await second.event() == #"put {"path":"/x","data":3}"#)
@@ -296,7 +293,7 @@ import Testing
               try await socket.send(message: Self.request(2, "p", #"{"p":"/open/y","d":20}"#))
               #expect(try await socket.message().contains(#""d":20"#))
               #expect(try await socket.message().contains(#""r":2,"b":{"s":"ok""#))
-              #expect(try await client.request("GET", "/open.json?ns=b").text == #"{"x":2,"y":20}"#)
+              try await client.expect("GET", "/open.json?ns=b", text: #"{"x":2,"y":20}"#)
               _ = try await client.request("PUT", "/open/z.json?ns=a", [:], "10")
               #expect(try await first.event() == #"put {"path":"/z","data":10}"#)
               _ = try await client.request("PUT", "/open/z.json", [:], "30")
@@ -321,7 +318,7 @@ import Testing
         try await eventually {
           try await client.request("GET", "/open/gone.json?ns=a").text == "true"
         }
-        #expect(try await client.request("GET", "/open/gone.json").text == "null")
+        try await client.expect("GET", "/open/gone.json", text: "null")
       }
     }
   }
@@ -343,8 +340,9 @@ import Testing
             try await socket.send(message: Self.request(1, "q", #"{"p":"/open","h":""}"#))
             _ = try await socket.message()
             let refused = try await client.request("GET", "/open.json?ns=c")
-            #expect(refused.status == 503 && refused.text.contains("--namespaces-max"))
-            #expect(try await client.request("GET", "/open.json?ns=b").status == 200)
+            #expect(
+              refused.status == 503 && refused.text.contains("--namespaces-max"), "\(refused)")
+            try await client.expect("GET", "/open.json?ns=b", status: 200)
           }
           // The WebSocket is gone, so its namespace gives way.
           try await eventually {
@@ -361,7 +359,7 @@ import Testing
           }
           return source.closed.contains("a")
         }
-        #expect(try await client.request("GET", "/open/x.json?ns=a").text == "1")
+        try await client.expect("GET", "/open/x.json?ns=a", text: "1")
       }
     }
   }

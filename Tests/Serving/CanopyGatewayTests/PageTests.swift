@@ -17,20 +17,23 @@ import Testing
         for coding in ["", "gzip"] {
           let accepted = ["Accept-Encoding": coding]
           let page = try await client.request("GET", "/", accepted)
-          #expect(page.status == 200 && page.fields["content-type"] == "text/html; charset=utf-8")
-          #expect(page.fields["vary"] == "Accept-Encoding")
-          #expect(page.fields["content-encoding"] == (coding == "" ? nil : "gzip"))
-          #expect((coding == "" ? page.body : try decompressed(page.body)) == file.bytes)
+          #expect(
+            page.status == 200 && page.fields["content-type"] == "text/html; charset=utf-8",
+            "\(page)")
+          #expect(page.fields["vary"] == "Accept-Encoding", "\(page)")
+          #expect(page.fields["content-encoding"] == (coding == "" ? nil : "gzip"), "\(page)")
+          #expect((coding == "" ? page.body : try decompressed(page.body)) == file.bytes, "\(page)")
           let etag = try #require(page.fields["etag"])
           etags.insert(etag)
           for known in [etag, "\"other\", W/\(etag)", "*"] {
             let again = try await client.request(
               "GET", "/", ["Accept-Encoding": coding, "If-None-Match": known])
-            #expect(again.status == 304 && again.body.isEmpty && again.fields["etag"] == etag)
+            #expect(
+              again.status == 304 && again.body.isEmpty && again.fields["etag"] == etag, "\(again)")
           }
           let other = try await client.request(
             "GET", "/", ["Accept-Encoding": coding, "If-None-Match": "\"other\""])
-          #expect(other.status == 200)
+          #expect(other.status == 200, "\(other)")
         }
         #expect(etags.count == 2)
       }
@@ -47,11 +50,11 @@ import Testing
           let policy = try #require(response.fields["content-security-policy"])
           #expect(policy.contains("default-src 'none'") && policy.contains("script-src 'self'"))
           #expect(!policy.contains("unsafe") && policy.contains("frame-ancestors 'none'"))
-          #expect(response.fields["x-content-type-options"] == "nosniff")
-          #expect(response.fields["referrer-policy"] == "same-origin")
-          #expect(response.fields["cache-control"] == "no-cache")
+          #expect(response.fields["x-content-type-options"] == "nosniff", "\(response)")
+          #expect(response.fields["referrer-policy"] == "same-origin", "\(response)")
+          #expect(response.fields["cache-control"] == "no-cache", "\(response)")
           // The tree is for pages of all origins; the pages are not.
-          #expect(response.fields["access-control-allow-origin"] == nil)
+          #expect(response.fields["access-control-allow-origin"] == nil, "\(response)")
         }
       }
     }
@@ -67,13 +70,13 @@ import Testing
         let bytes = try #require(WebPages.file(at: ["shared", "line.js"])?.bytes)
         #expect(status == 200 && fields["content-length"] == "\(bytes.count)")
         let post = try await client.request("POST", "/", [:], "x")
-        #expect(post.status == 405 && post.fields["allow"] == "GET, HEAD")
+        #expect(post.status == 405 && post.fields["allow"] == "GET, HEAD", "\(post)")
       }
     }
   }
 
   @Test
-  func `a path of a view gets the page, its REST twin the tree, and another namespace no blog`()
+  func `a page's path gets the page, its REST twin the tree, and other namespaces have no blog`()
     async throws
   {
     try await withGateway { server in
@@ -83,11 +86,12 @@ import Testing
           #expect(try await client.request("GET", path).body == page.body, "\(path)")
         }
         let tree = try await client.request("GET", "/post/-OkNdt6c.json", server.administrator)
-        #expect(tree.text == "null")
+        #expect(tree.text == "null", "\(tree)")
         let other = try await client.request("GET", "/?ns=other")
-        #expect(other.status == 404 && other.text.contains("namespace other has no blog"))
-        #expect(try await client.request("GET", "/console/?ns=other").status == 200)
-        #expect(try await client.request("GET", "/blog/nothing.js").status == 404)
+        #expect(
+          other.status == 404 && other.text.contains("namespace other has no blog"), "\(other)")
+        try await client.expect("GET", "/console/?ns=other", status: 200)
+        try await client.expect("GET", "/blog/nothing.js", status: 404)
       }
     }
   }
@@ -103,15 +107,15 @@ import Testing
         for path in ["/nowhere", "/post/", "/post/a/b/c", "/console/nothing"] {
           let unknown = try await client.request("GET", path, browser)
           #expect(unknown.status == 404 && unknown.body == page.body, "\(path)")
-          #expect(unknown.fields["content-security-policy"] != nil)
-          #expect(unknown.fields["vary"] == "Accept, Accept-Encoding")
+          #expect(unknown.fields["content-security-policy"] != nil, "\(unknown)")
+          #expect(unknown.fields["vary"] == "Accept, Accept-Encoding", "\(unknown)")
         }
         for fields in [[:], ["Accept": "*/*"], ["Accept": "text/html;q=0"]] {
           let refused = try await client.request("GET", "/nowhere", fields)
           #expect(refused.status == 404 && refused.text.contains("append .json"), "\(fields)")
         }
         let post = try await client.request("POST", "/nowhere", browser, "x")
-        #expect(post.status == 404 && post.text.contains("append .json"))
+        #expect(post.status == 404 && post.text.contains("append .json"), "\(post)")
       }
     }
   }

@@ -18,26 +18,27 @@ import Testing
       let (token, uid) = try await server.signUp("ada")
       try await server.connect { client in
         let path = "/users/\(uid)/x.json?auth=\(token)"
-        #expect(try await client.request("PUT", path, [:], "1").status == 200)
-        #expect(try await client.request("POST", path, [:], "2").status == 200)
-        #expect(try await client.request("PATCH", path, [:], #"{"a":1}"#).status == 200)
+        try await client.expect("PUT", path, [:], "1", status: 200)
+        try await client.expect("POST", path, [:], "2", status: 200)
+        try await client.expect("PATCH", path, [:], #"{"a":1}"#, status: 200)
         // A condition takes another way.
         let present = try await client.request("GET", path, ["X-Firebase-ETag": "true"])
         let etag = try #require(present.fields["etag"])
-        #expect(
-          try await client.request("PATCH", path, ["if-match": etag], #"{"b":1}"#).status == 200)
+        try await client.expect("PATCH", path, ["if-match": etag], #"{"b":1}"#, status: 200)
         let requests: [(method: String, body: String?)] = [
           ("PUT", "1"), ("POST", "1"), ("PATCH", "{}"), ("DELETE", nil),
         ]
         for (method, body) in requests {
           let refused = try await client.request(method, path, [:], body)
           #expect(refused.status == 429, "\(method)")
-          #expect(refused.fields["retry-after"] == "1")
-          #expect(refused.json?["error"]?.string?.contains("more than this server takes") == true)
+          #expect(refused.fields["retry-after"] == "1", "\(refused)")
+          #expect(
+            refused.json?["error"]?.string?.contains("more than this server takes") == true,
+            "\(refused)")
         }
-        #expect(try await client.request("GET", path).status == 200)
+        try await client.expect("GET", path, status: 200)
         server.parts.clock.advance(1_000)
-        #expect(try await client.request("PUT", path, [:], "1").status == 200)
+        try await client.expect("PUT", path, [:], "1", status: 200)
       }
     }
   }
@@ -47,16 +48,16 @@ import Testing
     let space = FreeSpace(bytesMin: 800)
     try await withGateway(freeSpace: space) { server in
       try await server.connect { client in
-        #expect(try await client.request("PUT", "/open/a.json", [:], "1").status == 200)
+        try await client.expect("PUT", "/open/a.json", [:], "1", status: 200)
         space.note(0)
         let refused = try await client.request("PUT", "/open/a.json", [:], "2")
-        #expect(refused.status == 503 && refused.fields["retry-after"] == "5")
-        #expect(refused.json?["error"]?.string?.contains("almost full") == true)
-        #expect(try await client.request("GET", "/open/a.json").text == "1")
+        #expect(refused.status == 503 && refused.fields["retry-after"] == "5", "\(refused)")
+        #expect(refused.json?["error"]?.string?.contains("almost full") == true, "\(refused)")
+        try await client.expect("GET", "/open/a.json", text: "1")
         let removed = try await client.request("DELETE", "/open/a.json", server.administrator)
-        #expect(removed.status == 200)
+        #expect(removed.status == 200, "\(removed)")
         space.note(1_000)
-        #expect(try await client.request("PUT", "/open/a.json", [:], "2").status == 200)
+        try await client.expect("PUT", "/open/a.json", [:], "2", status: 200)
       }
     }
   }
@@ -69,7 +70,7 @@ import Testing
         let refused = try await client.request(
           "POST", "/posts.json?auth=\(token)", [:], post)
         #expect(refused.status == 507, "\(refused.text)")
-        #expect(refused.fields["retry-after"] == nil)
+        #expect(refused.fields["retry-after"] == nil, "\(refused)")
         #expect(server.parts.engine.root.child("posts").isAbsent)
       }
     }

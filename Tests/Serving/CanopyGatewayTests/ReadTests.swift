@@ -20,7 +20,7 @@ import Testing
            "indexed":{"x":{"n":3},"y":{"n":1},"z":{"n":2}},"s":"é"}
           """
         let response = try await client.request("PUT", "/open.json?print=silent", [:], data)
-        #expect(response.status == 204 && response.body.isEmpty)
+        #expect(response.status == 204 && response.body.isEmpty, "\(response)")
         try await body(server, client)
       }
     }
@@ -29,21 +29,21 @@ import Testing
   @Test func `GET returns the value of a location as JSON`() async throws {
     try await withData { _, client in
       let response = try await client.request("GET", "/open/a.json")
-      #expect(response.status == 200)
-      #expect(response.text == #"{"b":1,"c":[true,"x"]}"#)
-      #expect(response.fields["content-type"] == "application/json; charset=utf-8")
-      #expect(try await client.request("GET", "/open/a/.json").text == response.text)
-      #expect(try await client.request("GET", "/open/s.json").text == "\"é\"")
-      #expect(try await client.request("GET", "/open/none.json").text == "null")
-      #expect(try await client.request("GET", "/open/p/.priority.json").text == "5")
-      #expect(try await client.request("GET", "http://host:9/open/a/b.json").text == "1")
+      #expect(response.status == 200, "\(response)")
+      #expect(response.text == #"{"b":1,"c":[true,"x"]}"#, "\(response)")
+      #expect(response.fields["content-type"] == "application/json; charset=utf-8", "\(response)")
+      try await client.expect("GET", "/open/a/.json", text: response.text)
+      try await client.expect("GET", "/open/s.json", text: "\"é\"")
+      try await client.expect("GET", "/open/none.json", text: "null")
+      try await client.expect("GET", "/open/p/.priority.json", text: "5")
+      try await client.expect("GET", "http://host:9/open/a/b.json", text: "1")
     }
   }
 
   @Test func `the parts of a path are decoded, and a bad one is refused`() async throws {
     try await withData { _, client in
       _ = try await client.request("PUT", "/open/a%20b/%C3%A9.json", [:], "7")
-      #expect(try await client.request("GET", "/open/a%20b.json").text == #"{"é":7}"#)
+      try await client.expect("GET", "/open/a%20b.json", text: #"{"é":7}"#)
       for target in [
         "/open/%ff.json", "/open/%4.json", "/open/a%2Fb.json", "/open/a.b.json", "/open/%00.json",
         "/open/x.json?orderBy=%ff", "/" + String(repeating: "a/", count: 33) + ".json",
@@ -73,19 +73,17 @@ import Testing
 
   @Test func `the forms of a value are those that the parameters ask for`() async throws {
     try await withData { _, client in
-      #expect(
-        try await client.request("GET", "/open/a.json?shallow=true").text == #"{"b":true,"c":true}"#
-      )
-      #expect(try await client.request("GET", "/open/a/b.json?shallow=true").text == "1")
-      #expect(
-        try await client.request("GET", "/open/p.json?format=export").text
-          == #"{".value":2,".priority":5}"#)
+      try await client.expect("GET", "/open/a.json?shallow=true", text: #"{"b":true,"c":true}"#)
+      try await client.expect("GET", "/open/a/b.json?shallow=true", text: "1")
+      try await client.expect(
+        "GET", "/open/p.json?format=export", text: #"{".value":2,".priority":5}"#)
       let pretty = try await client.request("GET", "/open/a.json?print=pretty")
-      #expect(pretty.text == "{\n  \"b\" : 1,\n  \"c\" : [ true, \"x\" ]\n}")
+      #expect(pretty.text == "{\n  \"b\" : 1,\n  \"c\" : [ true, \"x\" ]\n}", "\(pretty)")
       let silent = try await client.request("GET", "/open/a.json?print=silent")
-      #expect(silent.status == 204 && silent.body.isEmpty)
+      #expect(silent.status == 204 && silent.body.isEmpty, "\(silent)")
       let file = try await client.request("GET", "/open/a.json?download=my%22file.json")
-      #expect(file.fields["content-disposition"] == "attachment; filename=\"my_file.json\"")
+      #expect(
+        file.fields["content-disposition"] == "attachment; filename=\"my_file.json\"", "\(file)")
       for query in [
         "print=loud", "format=xml", "shallow=1", "timeout=3", "timeout=16min", "timeout=0s",
         "shallow=true&orderBy=%22$key%22", "writeSizeLimit=huge",
@@ -114,7 +112,7 @@ import Testing
       #expect(try await get("orderBy=%22$priority%22&limitToLast=1") == #"{"z":{"n":2}}"#)
       let response = try await client.request(
         "GET", "/open/none.json?orderBy=%22$key%22&limitToFirst=1")
-      #expect(response.text == "null")
+      #expect(response.text == "null", "\(response)")
     }
   }
 
@@ -122,7 +120,7 @@ import Testing
     try await withData { server, client in
       func error(_ query: String) async throws -> String? {
         let response = try await client.request("GET", "/open/a.json?\(query)")
-        #expect(response.status == 400)
+        #expect(response.status == 400, "\(response)")
         return response.json?["error"]?.string
       }
       #expect(
@@ -136,7 +134,7 @@ import Testing
       _ = try await error("orderBy=%22$key%22&orderBy=%22$key%22")
       let administrator = try await client.request(
         "GET", "/open/indexed.json?orderBy=%22m%22&limitToFirst=1", server.administrator)
-      #expect(administrator.status == 200)
+      #expect(administrator.status == 200, "\(administrator)")
     }
   }
 
@@ -146,14 +144,14 @@ import Testing
       let response = try await client.request("GET", "/open/a.json", ["X-Firebase-ETag": "true"])
       let etag = try #require(response.fields["etag"])
       let same = try await client.request("GET", "/open/a.json", ["If-None-Match": etag])
-      #expect(same.status == 304 && same.body.isEmpty && same.fields["etag"] == etag)
+      #expect(same.status == 304 && same.body.isEmpty && same.fields["etag"] == etag, "\(same)")
       let other = try await client.request("GET", "/open/a.json", ["If-None-Match": "x"])
-      #expect(other.status == 200 && other.fields["etag"] == etag)
+      #expect(other.status == 200 && other.fields["etag"] == etag, "\(other)")
       let none = try await client.request("GET", "/open/no.json", ["X-Firebase-ETag": "true"])
-      #expect(none.fields["etag"] == "null_etag")
+      #expect(none.fields["etag"] == "null_etag", "\(none)")
       let query = try await client.request(
         "GET", "/open/a.json?orderBy=%22$key%22", ["X-Firebase-ETag": "true"])
-      #expect(query.status == 400)
+      #expect(query.status == 400, "\(query)")
     }
   }
 
@@ -165,7 +163,7 @@ import Testing
         let response = try await client.request("GET", "/open/a.json?atLeast=999")
         #expect(response.status == 503, "\(response.text)")
         #expect(response.json?["error"]?.string?.contains("commit") == true, "\(response.text)")
-        #expect(try await client.request("GET", "/open/a.json?atLeast=0").text == "null")
+        try await client.expect("GET", "/open/a.json?atLeast=0", text: "null")
       }
     }
   }
@@ -176,14 +174,13 @@ import Testing
         let text = String(repeating: "0123456789", count: 2_000)
         let members = (0..<20).map { #""k\#($0)":"\#(text)""# }.joined(separator: ",")
         let data = "{\(members)}"
-        #expect(
-          try await client.request("PUT", "/open/large.json?print=silent", [:], data).status == 204)
+        try await client.expect("PUT", "/open/large.json?print=silent", [:], data, status: 204)
         let response = try await client.request("GET", "/open/large.json")
-        #expect(response.fields["transfer-encoding"] == "chunked")
-        #expect(try Node(json: response.text) == Node(json: data))
+        #expect(response.fields["transfer-encoding"] == "chunked", "\(response)")
+        #expect(try Node(json: response.text) == Node(json: data), "\(response)")
         let pretty = try await client.request("GET", "/open/large.json?print=pretty")
-        #expect(pretty.body.count > response.body.count)
-        #expect(try Node(json: pretty.text) == Node(json: data))
+        #expect(pretty.body.count > response.body.count, "\(pretty) \(response)")
+        #expect(try Node(json: pretty.text) == Node(json: data), "\(pretty)")
       }
     }
   }
@@ -194,7 +191,7 @@ import Testing
         for (name, count) in [("short", 10), ("long", 5_000), ("pieces", 400_000)] {
           let data = "{\"a\":\"\(String(repeating: "0123456789", count: count / 10))\"}"
           let path = "/open/\(name).json"
-          #expect(try await client.request("PUT", path + "?print=silent", [:], data).status == 204)
+          try await client.expect("PUT", path + "?print=silent", [:], data, status: 204)
           for accepted in ["gzip", "deflate, GZIP;q=0.5", "br", "gzip;q=0", "gzip; q=0.00"] {
             let response = try await client.request("GET", path, ["Accept-Encoding": accepted])
             let isCompressed = response.fields["content-encoding"] == "gzip"
@@ -202,7 +199,8 @@ import Testing
               isCompressed
                 == (name != "short" && ["gzip", "deflate, GZIP;q=0.5"].contains(accepted)),
               "\(name) \(accepted)")
-            #expect((response.fields["vary"] == "Accept-Encoding") == (name != "short"))
+            #expect(
+              (response.fields["vary"] == "Accept-Encoding") == (name != "short"), "\(response)")
             let body = isCompressed ? try decompressed(response.body) : response.body
             #expect(String(decoding: body, as: UTF8.self) == data)
           }

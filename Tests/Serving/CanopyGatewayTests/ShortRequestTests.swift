@@ -57,7 +57,7 @@ import Testing
     #expect(try wire.sent() == ["200", "/2 ", "end"])
   }
 
-  @Test func `requests with others behind them are for the task`() throws {
+  @Test func `a request with another behind it is handled by the task`() throws {
     let wire = try ShortWire()
     try wire.receive(.head("GET", "/1"), .end, .head("GET", "/2"), .end)
     #expect(wire.task.parts == ["/1", "end", "/2", "end", "complete"])

@@ -97,7 +97,7 @@ import Testing
         #expect(try await status("/open/a.json?format=export") == 400)
         #expect(try await status("/open/a/.priority.json") == 400)
         let response = try await client.request("GET", "/open/a.json")
-        #expect(response.status == 200)
+        #expect(response.status == 200, "\(response)")
       }
     }
   }
@@ -109,7 +109,7 @@ import Testing
       #expect(try await stream.event() == "cancel null")
       await #expect(throws: LineClientError.closed) { try await stream.event() }
       // The connection goes on.
-      #expect(try await stream.request("GET", "/health").status == 200)
+      try await stream.expect("GET", "/health", status: 200)
     }
   }
 
@@ -215,7 +215,7 @@ import Testing
             server.parts.clock.advance(Session.idleMillisecondsMax / 10)
             let response = try await client.request(
               "PUT", "/open/a.json?print=silent", [:], "\"\(text)\(count)\"")
-            #expect(response.status == 204)
+            #expect(response.status == 204, "\(response)")
             count += 1
           }
           try await eventually { server.gate.count == 1 }

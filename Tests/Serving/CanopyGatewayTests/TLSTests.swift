@@ -20,10 +20,10 @@ import Testing
     try await Self.withTLS { server in
       try await HTTPClient.connect(server.port, trusting: .first) { client in
         let put = try await client.request("PUT", "/open/a.json", [:], #"{"x":1}"#)
-        #expect(put.status == 200 && put.text == #"{"x":1}"#)
+        #expect(put.status == 200 && put.text == #"{"x":1}"#, "\(put)")
         let large = String(repeating: "x", count: 1_000_000)
         _ = try await client.request("PUT", "/open/large.json", [:], "\"\(large)\"")
-        #expect(try await client.request("GET", "/open/large.json").text == "\"\(large)\"")
+        try await client.expect("GET", "/open/large.json", text: "\"\(large)\"")
         try await client.begin("GET", "/open/a.json", ["Accept": "text/event-stream"])
         #expect(try await client.head().status == 200)
         #expect(try await client.event() == #"put {"path":"/","data":{"x":1}}"#)
@@ -51,7 +51,7 @@ import Testing
       // The port serves others.
       try await HTTPClient.connect(server.port, trusting: .first) { client in
         let response = try await client.request("GET", "/open.json")
-        #expect(response.text == "null")
+        #expect(response.text == "null", "\(response)")
       }
     }
   }
@@ -60,8 +60,8 @@ import Testing
     try await Self.withTLS { server in
       try await server.connect { client in
         let response = try await client.request("GET", "/open.json")
-        #expect(response.status == 400)
-        #expect(response.json?["error"]?.string == "this port speaks TLS; use https")
+        #expect(response.status == 400, "\(response)")
+        #expect(response.json?["error"]?.string == "this port speaks TLS; use https", "\(response)")
         #expect(try await client.end() == [])
       }
     }
@@ -92,7 +92,7 @@ import Testing
       try await eventually { server.gate.count == 0 && server.parts.operations.memory.used == 0 }
       try await HTTPClient.connect(server.port, trusting: .first) { client in
         let response = try await client.request("GET", "/open.json")
-        #expect(response.text == "null")
+        #expect(response.text == "null", "\(response)")
       }
     }
   }

@@ -24,7 +24,7 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let put = try await client.request("PUT", "/open/a.json", [:], "0")
-        #expect(put.status == 200)
+        #expect(put.status == 200, "\(put)")
       }
       try await server.connect { socket in
         #expect(try await socket.upgrade("/.ws?v=5&ns=default") == 101)
@@ -34,14 +34,14 @@ import Testing
         #expect(try await socket.message().contains(#""r":1,"b":{"s":"ok""#))
         try await server.connect { client in
           let put = try await client.request("PUT", "/open/a.json", [:], "1")
-          #expect(put.status == 200)
+          #expect(put.status == 200, "\(put)")
           #expect(try await socket.message().contains(#""d":1"#))
           try await server.connect { line in
             #expect(try await line.upgrade("/line") == 101)
             try await line.send(message: "SET /open/a 2")
             #expect(try await line.message().hasPrefix("+{\"seq\":"))
             #expect(try await socket.message().contains(#""d":2"#))
-            #expect(try await client.request("GET", "/open/a.json").text == "2")
+            try await client.expect("GET", "/open/a.json", text: "2")
             #expect(server.gate.count == 3)
           }
         }
@@ -68,7 +68,7 @@ import Testing
           #expect(server.parts.engine.snapshot.sequence == 2)
           try await server.connect { reader in
             let state = try await reader.request("GET", "/open/state.json")
-            #expect(state.text == "\"here\"")
+            #expect(state.text == "\"here\"", "\(state)")
           }
         }
         #expect(try await earlier.end().isEmpty)
@@ -104,10 +104,12 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let polling = try await client.request("GET", "/.lp?start=t&ser=1")
-        #expect(polling.status == 400 && polling.json?["error"]?.string?.contains("/.ws") == true)
+        #expect(
+          polling.status == 400 && polling.json?["error"]?.string?.contains("/.ws") == true,
+          "\(polling)")
         for target in ["/.ws?v=5", "/line"] {
           let plain = try await client.request("GET", target)
-          #expect(plain.status == 426 && plain.fields["upgrade"] == "websocket")
+          #expect(plain.status == 426 && plain.fields["upgrade"] == "websocket", "\(plain)")
         }
         // Only the first request can upgrade its connection.
         try await client.begin(
@@ -117,7 +119,7 @@ import Testing
             "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
           ])
         let late = try await client.response()
-        #expect(late.status == 426 && late.fields["connection"] == "close")
+        #expect(late.status == 426 && late.fields["connection"] == "close", "\(late)")
         #expect(try await client.end().isEmpty)
       }
       // Only a GET without a body upgrades.

@@ -15,20 +15,20 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let put = try await client.request("PUT", "/open/a.json", [:], #"{"x":1,"y":null,"z":[5]}"#)
-        #expect(put.status == 200 && put.text == #"{"x":1,"z":[5]}"#)
+        #expect(put.status == 200 && put.text == #"{"x":1,"z":[5]}"#, "\(put)")
         let patch = try await client.request(
           "PATCH", "/open/a.json", [:], #"{"x":2,"z/0":null,"n/m":true}"#)
-        #expect(patch.status == 200 && patch.text == #"{"x":2,"z/0":null,"n/m":true}"#)
-        #expect(try await client.request("GET", "/open/a.json").text == #"{"n":{"m":true},"x":2}"#)
+        #expect(patch.status == 200 && patch.text == #"{"x":2,"z/0":null,"n/m":true}"#, "\(patch)")
+        try await client.expect("GET", "/open/a.json", text: #"{"n":{"m":true},"x":2}"#)
         let post = try await client.request("POST", "/open/list.json", [:], #""item""#)
         let name = try #require(post.json?["name"]?.string)
-        #expect(post.status == 200 && post.text == #"{"name":"\#(name)"}"#)
-        #expect(try await client.request("GET", "/open/list/\(name).json").text == "\"item\"")
+        #expect(post.status == 200 && post.text == #"{"name":"\#(name)"}"#, "\(post)")
+        try await client.expect("GET", "/open/list/\(name).json", text: "\"item\"")
         let delete = try await client.request("DELETE", "/open/a.json")
-        #expect(delete.status == 200 && delete.text == "null")
-        #expect(try await client.request("GET", "/open/a.json").text == "null")
+        #expect(delete.status == 200 && delete.text == "null", "\(delete)")
+        try await client.expect("GET", "/open/a.json", text: "null")
         let silent = try await client.request("DELETE", "/open/list.json?print=silent")
-        #expect(silent.status == 204)
+        #expect(silent.status == 204, "\(silent)")
         #expect(server.parts.engine.root.at(try Path("open")).isAbsent)
       }
     }
@@ -39,14 +39,14 @@ import Testing
       try await server.connect { client in
         let put = try await client.request(
           "POST", "/open/a.json", ["X-HTTP-Method-Override": "PUT"], "1")
-        #expect(put.text == "1")
+        #expect(put.text == "1", "\(put)")
         let delete = try await client.request(
           "POST", "/open/a.json?x-http-method-override=DELETE", [:], "")
-        #expect(delete.text == "null")
+        #expect(delete.text == "null", "\(delete)")
         // Only of a POST.
         let get = try await client.request(
           "GET", "/open/a.json", ["X-HTTP-Method-Override": "DELETE"])
-        #expect(get.status == 200)
+        #expect(get.status == 200, "\(get)")
       }
     }
   }
@@ -57,10 +57,10 @@ import Testing
         let now = server.parts.clock.now
         let put = try await client.request(
           "PUT", "/open/t.json", [:], #"{"at":{".sv":"timestamp"},"n":1}"#)
-        #expect(put.text == #"{"at":\#(now),"n":1}"#)
+        #expect(put.text == #"{"at":\#(now),"n":1}"#, "\(put)")
         let patch = try await client.request(
           "PATCH", "/open/t.json", [:], #"{"n":{".sv":{"increment":4}}}"#)
-        #expect(patch.text == #"{"n":5}"#)
+        #expect(patch.text == #"{"n":5}"#, "\(patch)")
       }
     }
   }
@@ -83,8 +83,7 @@ import Testing
           let response = try await client.request("PATCH", "/open/a.json", [:], body)
           #expect(response.status == 400, "\(body)")
         }
-        #expect(
-          try await client.request("PUT", "/open/a.json?shallow=true", [:], "1").status == 400)
+        try await client.expect("PUT", "/open/a.json?shallow=true", [:], "1", status: 400)
         #expect(server.parts.engine.root.at(try Path("open")).isAbsent)
       }
     }
@@ -97,18 +96,20 @@ import Testing
         let body = method == "DELETE" ? nil : #"{"x":2}"#
         _ = try await client.request("PUT", "/open/a.json", [:], #"{"x":1}"#)
         let stale = try await client.request(method, "/open/a.json", ["if-match": "stale"], body)
-        #expect(stale.status == 412 && stale.text == #"{"x":1}"#)
+        #expect(stale.status == 412 && stale.text == #"{"x":1}"#, "\(stale)")
         let etag = try #require(stale.fields["etag"])
         let made = try await client.request(method, "/open/a.json", ["if-match": etag], body)
         #expect(made.status == 200, "\(made.text)")
         let written = server.parts.engine.root.at(try Path("open/a")).etag
-        #expect(made.fields["etag"] == (method == "PATCH" ? nil : written))
+        #expect(made.fields["etag"] == (method == "PATCH" ? nil : written), "\(made)")
         let again = try await client.request(method, "/open/a.json", ["if-match": etag], body)
-        #expect(again.status == 412)
-        #expect(again.fields["etag"] == (method == "DELETE" ? "null_etag" : again.fields["etag"]))
-        #expect(again.text == (method == "DELETE" ? "null" : #"{"x":2}"#))
+        #expect(again.status == 412, "\(again)")
+        #expect(
+          again.fields["etag"] == (method == "DELETE" ? "null_etag" : again.fields["etag"]),
+          "\(again)")
+        #expect(again.text == (method == "DELETE" ? "null" : #"{"x":2}"#), "\(again)")
         let post = try await client.request("POST", "/open/a.json", ["if-match": etag], "1")
-        #expect(post.status == 400)
+        #expect(post.status == 400, "\(post)")
       }
     }
   }
@@ -120,7 +121,7 @@ import Testing
       try await server.connect { client in
         let put = try await client.request(
           "PUT", "/hidden.json", server.administrator, #"{"pin":4711}"#)
-        #expect(put.status == 200)
+        #expect(put.status == 200, "\(put)")
         let node = server.parts.engine.root.at(try Path("hidden"))
         for etag in [node.etag, "stale", "null_etag"] {
           for (target, body) in [("/hidden.json", "{}"), ("/none.json", "{}")] {
@@ -137,7 +138,7 @@ import Testing
     try await withGateway { server in
       try await server.connect { client in
         let reply = try await client.request("GET", "/open.json", ["Connection": option])
-        #expect(reply.status == 200)
+        #expect(reply.status == 200, "\(reply)")
         #expect(try await client.end() == [])
       }
     }
@@ -148,12 +149,14 @@ import Testing
       try await server.connect { client in
         let put = try await client.request(
           "PUT", "/open/a.json", ["X-Firebase-ETag": "true"], #"{"x":1}"#)
-        #expect(put.text == #"{"x":1}"#)
-        #expect(put.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash)
+        #expect(put.text == #"{"x":1}"#, "\(put)")
+        #expect(
+          put.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash, "\(put)")
         let large = try await client.request(
           "PUT", "/open/a.json", ["X-Firebase-ETag": "true"],
           #"{"x":"\#(String(repeating: "x", count: 10_000))"}"#)
-        #expect(large.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash)
+        #expect(
+          large.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash, "\(large)")
       }
     }
   }
@@ -166,7 +169,7 @@ import Testing
         await gate.reached()
         try await server.connect { other in
           let response = try await other.request("GET", "/open/a.json")
-          #expect(response.text == "null")
+          #expect(response.text == "null", "\(response)")
         }
         gate.open()
         #expect(try await client.response().text == "1")
@@ -179,9 +182,9 @@ import Testing
       try await server.connect { client in
         server.parts.journal.fail(true)
         let response = try await client.request("PUT", "/open/a.json", [:], "1")
-        #expect(response.status == 503)
+        #expect(response.status == 503, "\(response)")
         server.parts.journal.fail(false)
-        #expect(try await client.request("GET", "/open/a.json").text == "null")
+        try await client.expect("GET", "/open/a.json", text: "null")
       }
     }
   }
@@ -194,13 +197,15 @@ import Testing
       try await server.connect { client in
         let claim = try await client.request(
           "PUT", "/usernames/bob.json", server.administrator, "\"somebody\"")
-        #expect(claim.status == 200)
+        #expect(claim.status == 200, "\(claim)")
         let path = "/users/\(uid).json?auth=\(token)"
         let taken = try await client.request("PUT", path, [:], #"{"username":"Bob"}"#)
-        #expect(taken.status == 401)
-        #expect(taken.text == #"{"error":"the user name Bob is taken; choose another"}"#)
+        #expect(taken.status == 401, "\(taken)")
+        #expect(
+          taken.text == #"{"error":"the user name Bob is taken; choose another"}"#, "\(taken)")
         let refused = try await client.request("PUT", path, [:], #"{"username":"b b"}"#)
-        #expect(refused.status == 401 && refused.text == #"{"error":"Permission denied"}"#)
+        #expect(
+          refused.status == 401 && refused.text == #"{"error":"Permission denied"}"#, "\(refused)")
         let allowed = try await client.request("PUT", path, [:], #"{"username":"Robin"}"#)
         #expect(allowed.status == 200, "\(allowed.text)")
       }
@@ -226,9 +231,10 @@ import Testing
         #expect(star.status == 200, "\(star.text)")
         // The copy follows.
         let copy = "/user-posts/\(uid)/\(id)/starCount.json"
-        #expect(try await client.request("GET", copy).text == "1")
+        try await client.expect("GET", copy, text: "1")
         let denied = try await client.request("PUT", "/posts/\(id)/title.json", [:], "\"Other\"")
-        #expect(denied.status == 401 && denied.text == #"{"error":"Permission denied"}"#)
+        #expect(
+          denied.status == 401 && denied.text == #"{"error":"Permission denied"}"#, "\(denied)")
       }
     }
   }

@@ -133,7 +133,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a name that is taken or too soon is dropped with its reason in the log`(_ depth: Depth)
+  func `a name that is taken, or changed too soon, is dropped, and the log says why`(_ depth: Depth)
     async throws
   {
     try await withServer(depth) { server in

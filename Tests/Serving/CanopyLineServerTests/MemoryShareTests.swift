@@ -16,8 +16,8 @@ struct MemoryShareTests {
     let budget = MemoryBudget(bytesMax: 1024 * 1024)
     let loop = EmbeddedEventLoop()
     let ended = Ended()
-    var first = budget.open(on: loop) { ended.count.withLock { $0 += 1 } }
-    var second = budget.open(on: loop) {}
+    var first = budget.open(on: loop, network: nil) { ended.count.withLock { $0 += 1 } }
+    var second = budget.open(on: loop, network: nil) {}
     first.report(budget.bytesMax)
     second.report(MemoryBudget.reportBytes)
     #expect(ended.count.withLock { $0 } == 0, "the loop has not run")

@@ -332,7 +332,7 @@ import Testing
       // When the other one is idle, it is closed, and this one fits.
       try await first.value("USE default")
       try await second.value("USE b")
-      #expect(try await second.request("GET /x") == "+\"\(text)\"")
+      try await second.expect("GET /x", "+\"\(text)\"")
       #expect(source.closed.last == "a" && tree.bytes < 400_000)
       try await ada.value("POST title body")
     }

@@ -358,8 +358,8 @@ import Testing
       TreeCount.finish()
       #expect(tree.isFull && tree.bytes >= 200_000)
       let refusal =
-        "-UNAVAILABLE [5000 ms] the data of this server has as many bytes as it may have, so the write was not made, "
-        + "as it would add some; reads and removals go on, try again later, or tell the administrator"
+        "-UNAVAILABLE [5000 ms] the data of this server has reached its limit, so the write was not made; "
+        + "reads and removals still work: try again later, or tell the administrator"
       for line in [
         "POST t b", "COMMENT \(ids[1]) text", "EDIT \(ids[1]) title longer", "RENAME countess",
         "SET /x 1", "PUSH /x 1", "UPDATE / {\"x\":null,\"y\":1}", "ONDISCONNECT SET /x 1",

@@ -42,7 +42,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that has the data gets none`(_ depth: Depth) async throws {
+  func `a listener whose hash matches gets no data`(_ depth: Depth) async throws {
     try await withRealtime(depth) { server in
       try await server.write("a", #"{"b":1,"big":"\#(String(repeating: "x", count: 5000))"}"#)
       try await server.write("s", "1")

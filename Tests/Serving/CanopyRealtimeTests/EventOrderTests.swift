@@ -2,7 +2,8 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// The order of messages and answers on a connection whose events take its event loop several turns.
+/// The events of a write precede its reply, and a reply to a read follows all events up to its version. Also when the
+/// events take the event loop several turns.
 @Suite(.timeLimit(.minutes(20))) struct EventOrderTests {
   /// The data that the listeners of a client show.
   private struct Shown {

@@ -13,7 +13,7 @@ struct EventWaitTests {
       switch action {
       case .read: names.append("read")
       case .begin: names.append("begin")
-      case .send: names.append("send")
+      case .send, .sendAfterEvents: names.append("send")
       case .close: names.append("close")
       default: break
       }
@@ -28,25 +28,40 @@ struct EventWaitTests {
     session.receive(.read(.help(verb: nil)), bytes: 10)
     Self.expect(["read"], of: &session)
     let slot = session.postponeRead(.help(verb: nil))
-    session.beginWaitingForEvents()
-    session.beginWaitingForEvents()
+    let read = Session.Waiter.read(.help(verb: nil), slot)
+    let reply = Session.Waiter.reply(.null)
+    session.beginWaiting(read)
+    session.beginWaiting(reply)
     session.receive(.read(.help(verb: nil)), bytes: 10)
     session.finish(slot, Session.Completion(.null))
     session.endInput()
     #expect(!session.wantsInput && !session.readsAtOnce(.help(verb: nil)))
     Self.expect([], of: &session)
-    session.endWaitingForEvents()
+    var goesOn = session.endWaiting(read)
+    #expect(goesOn)
     Self.expect([], of: &session)
-    session.endWaitingForEvents()
+    goesOn = session.endWaiting(reply)
+    #expect(goesOn)
     Self.expect(["send", "read", "close"], of: &session)
+  }
+
+  @Test func `when the connection has ended, nothing goes on but a read on another thread`() {
+    var session = Session(limits: Limits())
+    session.beginWaiting(.reply(.null))
+    session.beginWaiting(.longRead { _ in })
+    session.lose()
+    let replies = session.endWaiting(.reply(.null))
+    let reads = session.endWaiting(.longRead { _ in })
+    #expect(!replies && reads)
   }
 
   @Test func `a connection whose last reply waits for events does not close`() {
     var session = Session(limits: Limits())
-    session.beginWaitingForEvents()
+    session.beginWaiting(.reply(.null))
     session.endInput()
     Self.expect([], of: &session)
-    session.endWaitingForEvents()
+    let goesOn = session.endWaiting(.reply(.null))
+    #expect(goesOn)
     Self.expect(["close"], of: &session)
   }
 }

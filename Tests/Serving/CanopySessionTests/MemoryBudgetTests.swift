@@ -54,6 +54,56 @@ struct MemoryBudgetTests {
     #expect(budget.used == 800_000)
   }
 
+  @Test
+  func `the network that holds the most loses its largest connection, and not the largest of all`()
+  {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var first = budget.open(network: "203.0.113.1") { ended.append("first") }
+    var second = budget.open(network: "203.0.113.1") { ended.append("second") }
+    var third = budget.open(network: "203.0.113.1") { ended.append("third") }
+    var honest = budget.open(network: "203.0.113.2") { ended.append("honest") }
+    first.report(200_000)
+    second.report(210_000)
+    third.report(190_000)
+    honest.report(400_000)
+    #expect(ended.all.isEmpty)
+    honest.report(500_000)
+    #expect(ended.all == ["second"])
+    second.report(0)
+    // Its network holds 390,000 bytes now, and the other one has more.
+    first.report(400_000)
+    #expect(ended.all == ["second", "first"])
+  }
+
+  @Test func `a network makes room with the bytes that it holds above those of the one that asks`()
+  {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var many = (0..<4).map { number in
+      Box(budget.open(network: "203.0.113.1") { ended.append("\(number)") })
+    }
+    for share in many { share.share.report(250_000) }
+    var honest = budget.open(network: "203.0.113.2") { ended.append("honest") }
+    // The four hold 1,000,000 bytes together, and no single one as many as are wanted.
+    var isAdmitted = honest.admit(400_000)
+    #expect(isAdmitted)
+    #expect(ended.all == ["3", "2"])
+    many.removeLast(2)
+    isAdmitted = honest.admit(700_000)
+    #expect(!isAdmitted)
+    #expect(ended.all.count == 2)
+  }
+
+  /// A share in an array.
+  private final class Box {
+    var share: MemoryBudget.Share
+
+    init(_ share: consuming MemoryBudget.Share) {
+      self.share = share
+    }
+  }
+
   @Test func `larger connections make room for work, and their bytes are free when they are gone`()
   {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)

@@ -106,7 +106,7 @@ struct RefusedWritesTests {
     #expect(throws: (any Error).self) { try failed.check(origin(2), from: nil, now: 0) }
     try failed.check(origin(1), from: nil, now: 0)
     #expect(throws: (any Error).self) { try failed.check(origin(3), from: nil, now: 0) }
-    // A write that was made before comes to no decision.
+    // The repeat of a write that was made is not decided again.
     failed.note(try origin(2), from: nil, RepeatedWrite(sequence: 1), now: 0)
     #expect(throws: (any Error).self) { try failed.check(origin(4), from: nil, now: 0) }
     try failed.check(origin(3), from: nil, now: 0)

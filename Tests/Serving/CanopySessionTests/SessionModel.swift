@@ -39,6 +39,8 @@ struct SessionModel: ~Copyable {
     var lateWrites = 0
     var changesOfUser = 0
     var stops = 0
+    /// Calls from within an action.
+    var nestedCalls = 0
     /// Losses of the transport while requests were under way, and while requests waited.
     var lossesWithRequests = 0
     var lossesWithWaiting = 0
@@ -61,6 +63,10 @@ struct SessionModel: ~Copyable {
   private var underWay: [Running] = []
   private var user = SessionModel.nobody
   private var armed: Set<DisconnectWriteID> = []
+  /// The number of calls that make on-disconnect writes and have no outcome.
+  private var carryOuts = 0
+  /// The reason that the client is to get when the connection closes.
+  private var reason: String?
 
   // The transport and the server.
   private var unsent = 0
@@ -69,6 +75,8 @@ struct SessionModel: ~Copyable {
   private var isCut = false
   private var hasClosed = false
   private var isLost = false
+  /// The number of calls that are performing actions.
+  private var depth = 0
   /// The logins that the session has got and not released.
   private var held: [UserSession] = []
 
@@ -102,7 +110,9 @@ struct SessionModel: ~Copyable {
     case 5...6: finishOne()
     case 7: setWritable(Bool.random(using: &random))
     case 8: drain()
-    case 9: perform()
+    case 9:
+      endCarryOut()
+      perform()
     case 10: if oneIn(stepsToEnd) { stop() }
     default:
       if oneIn(stepsToEnd) { lose() }
@@ -114,7 +124,12 @@ struct SessionModel: ~Copyable {
   /// Lets everything end. When the input has ended and all is answered and sent, nothing waits. When the transport is gone
   /// and all requests under way have ended, nothing is left.
   mutating func end() {
-    if Bool.random(using: &random) { session.endInput() } else { stop() }
+    if Bool.random(using: &random) {
+      if !isEnding { reason = "the input ends" }
+      session.endInput(because: WireError(.overloaded, "the input ends"))
+    } else {
+      stop()
+    }
     for _ in 0..<10_000 where !hasClosed && !isLost && problem == nil {
       setWritable(true)
       drain()
@@ -136,6 +151,10 @@ struct SessionModel: ~Copyable {
     if !armed.isEmpty { fail("the on-disconnect writes \(armed.sorted()) were not made") }
     let ledger = session.ledger
     if ledger.requests + ledger.armed + ledger.logins != 0 { fail("bytes are left: \(ledger)") }
+    while carryOuts > 0 {
+      if !session.hasUnfinishedChanges { fail("on-disconnect writes have no outcome") }
+      endCarryOut()
+    }
     if session.hasUnfinishedChanges { fail("a request never ends") }
   }
 
@@ -184,7 +203,15 @@ struct SessionModel: ~Copyable {
       hasStopped = true
     }
     session.finish(running.slot, completion)
+    checkChanges()
     perform()
+  }
+
+  /// On-disconnect writes that were made have an outcome.
+  private mutating func endCarryOut() {
+    guard carryOuts > 0 else { return }
+    carryOuts -= 1
+    session.endCarryOut()
   }
 
   /// Logs a user in or out, or refuses the login.
@@ -242,14 +269,16 @@ struct SessionModel: ~Copyable {
     guard !hasStopped else { return }
     seen.stops += 1
     hasStopped = true
-    session.endRequests()
+    reason = "the server stops"
+    session.endRequests(because: WireError(.overloaded, "the server stops"))
     perform()
   }
 
   /// The server ends the connection at once.
   private mutating func cut() {
-    guard session.abandon() else { return }
+    guard session.abandon(because: WireError(.overloaded, "it must end")) else { return }
     isCut = true
+    reason = "it must end"
     perform()
     if !hasClosed, !isLost { fail("the session did not close at once") }
   }
@@ -269,7 +298,22 @@ struct SessionModel: ~Copyable {
   // MARK: Actions
 
   private mutating func perform() {
+    session.beginPerforming()
+    depth += 1
+    if depth > 1 { seen.nestedCalls += 1 }
+    defer {
+      session.endPerforming()
+      depth -= 1
+      if session.isPerforming != (depth > 0) { fail("an action is performed at depth \(depth)") }
+    }
     while let action = session.nextAction() {
+      if depth > 1 {
+        switch action {
+        case .release, .carryOut: break
+        case .close where isCut: break
+        default: fail("\(action) came from within another action")
+        }
+      }
       if isOver { performAfterEnd(action) } else { performWhileOpen(action) }
       // The transport may be lost between two actions.
       if !isLost, oneIn(100 * stepsToEnd) { lose() }
@@ -287,8 +331,9 @@ struct SessionModel: ~Copyable {
       }
       if underWay.contains(where: \.kind.isArming) { fail("a request may still change the writes") }
       armed = []
+      carryOuts += 1
       seen.madeWrites += ids.count
-    case .close where isCut && !hasClosed: hasClosed = true
+    case .close where isCut && !hasClosed: close()
     default: fail("\(action) came after the end")
     }
   }
@@ -317,8 +362,15 @@ struct SessionModel: ~Copyable {
       if value == isReading { fail("reading was set to what it is") }
       isReading = value
     case .release(let login): release(login)
-    case .close: hasClosed = true
+    case .close: close()
     default: fail("an unexpected action: \(action)")
+    }
+  }
+
+  private mutating func close() {
+    hasClosed = true
+    if session.endReason?.sentence != reason {
+      fail("the client gets \(session.endReason?.sentence ?? "no reason"), not \(reason ?? "none")")
     }
   }
 
@@ -333,6 +385,10 @@ struct SessionModel: ~Copyable {
   }
 
   private mutating func reply(_ number: String, bytes: Int) {
+    // The front end may be called from within: no other reply comes before this one is sent.
+    if oneIn(4) {
+      if oneIn(stepsToEnd) { cut() } else { perform() }
+    }
     if Int(number) != answered { fail("\(number) was answered, not \(answered)") }
     if underWay.contains(where: { $0.number == answered }) { fail("\(number) is still under way") }
     answered += 1
@@ -361,7 +417,15 @@ struct SessionModel: ~Copyable {
 
   // MARK: Checks
 
+  /// Checks that on-disconnect writes count as changes until they have an outcome.
+  private mutating func checkChanges() {
+    if isOver, !armed.isEmpty || carryOuts > 0, !session.hasUnfinishedChanges {
+      fail("\(armed.sorted()) and \(carryOuts) calls do not count as changes")
+    }
+  }
+
   private mutating func check() {
+    checkChanges()
     if session.isAtRest, let action = session.nextAction() {
       fail("\(action) came from a session at rest")
     }

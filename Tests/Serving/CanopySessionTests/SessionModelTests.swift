@@ -26,8 +26,8 @@ struct SessionModelTests {
     }
     // The runs have everything that the model checks.
     for count: KeyPath<SessionModel.Seen, Int> in [
-      \.madeWrites, \.cancelledWrites, \.lateWrites, \.changesOfUser, \.stops, \.lossesWithRequests,
-      \.lossesWithWaiting,
+      \.madeWrites, \.cancelledWrites, \.lateWrites, \.changesOfUser, \.stops, \.nestedCalls,
+      \.lossesWithRequests, \.lossesWithWaiting,
     ] {
       #expect(seen.contains { $0[keyPath: count] > 0 }, "\(count)")
     }
@@ -54,6 +54,34 @@ struct SessionModelTests {
       return
     }
     #expect(!session.isOpen && !session.wantsInput)
+  }
+
+  @Test
+  func `a write that is armed after the loss of its connection is unfinished until it is made`()
+    throws
+  {
+    var session = Session(limits: Limits())
+    let set = DisconnectRequest.set(Location(.root), WriteValue(1))
+    session.receive(.connection(.onDisconnect(set, text: "SET / 1")), bytes: 10)
+    guard case .begin(_, let slot)? = session.nextAction() else {
+      Issue.record("the request does not begin")
+      return
+    }
+    session.lose()
+    var isUnfinished = session.hasUnfinishedChanges
+    #expect(isUnfinished, "the request is under way")
+    var completion = Session.Completion(.null)
+    let write = try Write.set(Location(.root), WriteValue(1))
+    completion.armed = [ArmedWrite(id: 1, write: write, caller: nil, text: "SET / 1")]
+    session.finish(slot, completion)
+    isUnfinished = session.hasUnfinishedChanges
+    #expect(isUnfinished, "the write is to be made")
+    guard case .carryOut? = session.nextAction() else {
+      Issue.record("the write is not made")
+      return
+    }
+    isUnfinished = session.hasUnfinishedChanges
+    #expect(isUnfinished, "the write is under way")
   }
 
   @Test func `requests after QUIT are dropped, those before are answered`() {

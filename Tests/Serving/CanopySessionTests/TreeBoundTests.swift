@@ -70,7 +70,7 @@ import Testing
   }
 
   @Test
-  func `far below the bound commits add their texts, and nothing is counted before it is near`()
+  func `far below the bound, commits add their bytes, and the tree is not counted`()
     async throws
   {
     let bytesMax = 200_000

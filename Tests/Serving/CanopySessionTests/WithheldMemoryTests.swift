@@ -90,7 +90,8 @@ struct WithheldMemoryTests {
   }
 
   @Test
-  func `what a write copies around a value counts once, and not for a list of its own`() throws {
+  func `the pages that a write copies around a value count once, and not for its own list`() throws
+  {
     let record = try Node(json: #"{"b":"\#(String(repeating: "x", count: 1_000))","c":1,"d":2}"#)
     #expect(record.isPacked)
     let node = Node(children: (0..<20).map { (Key(index: $0), record) })

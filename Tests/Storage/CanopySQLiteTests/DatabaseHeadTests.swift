@@ -172,9 +172,13 @@ import Testing
     }
   }
 
-  @Test(arguments: [
-    (18, 0), (18, 1), (18, 3), (18, 0x82), (19, 1), (19, 3), (20, 1), (21, 65), (22, 0), (23, 36),
-  ])
+  @Test(
+    arguments: [
+      (16, 0x11), (16, 32), (17, 1), (18, 0), (18, 1), (18, 3), (18, 0x82), (19, 1), (19, 3),
+      (20, 1),
+      (21, 65), (22, 0), (23, 36), (44, 1), (47, 6), (47, 3), (52, 1), (55, 4), (56, 1), (59, 3),
+      (59, 0x11), (67, 1),
+    ] as [(Int, UInt8)])
   func `another constant in the first page is refused everywhere, and corrected without loss`(
     offset: Int, byte: UInt8
   ) async throws {
@@ -192,6 +196,37 @@ import Testing
       #expect(try contents(folder) == before)
     }
     try await expectCorrected(root)
+  }
+
+  @Test(arguments: [(68, 0x42), (69, 0x61), (71, 0x51)] as [(Int, UInt8)])
+  func `another number of the program is refused, and corrected if the tables are those of Canopy`(
+    offset: Int, byte: UInt8
+  ) async throws {
+    let root = try await fillFile()
+    try write(byte, at: offset)
+    for open in [
+      { _ = try SQLiteStore.reading(folder.path) }, { _ = try SQLiteStore(folder: folder.path) },
+    ] as [() throws -> Void] {
+      let error = #expect(throws: StoreError.self) { try open() }
+      expectAdvice(error, mentions: "first bytes", "backup", "--accept-loss")
+    }
+    try await expectCorrected(root)
+  }
+
+  @Test func `a database with other tables and a similar number of the program stays as it is`()
+    async throws
+  {
+    _ = try await fillFile()
+    try await folder.withStore {
+      try await $0.damage("CREATE TABLE more(a)", isSealed: false)
+    }
+    try write(0x51, at: 71)
+    let before = try contents(folder)["canopy.sqlite"]
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore(folder: folder.path, configuration: accepting)
+    }
+    expectAdvice(error, mentions: "another program")
+    #expect(try contents(folder)["canopy.sqlite"] == before)
   }
 
   @Test func `the first page of another program is not corrected`() async throws {

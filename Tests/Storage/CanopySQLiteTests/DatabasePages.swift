@@ -71,6 +71,17 @@ struct DatabasePages {
     return (value << 8 | Int(data[offset]), offset + 1)
   }
 
+  /// The offsets of the bytes of a page from its first row on.
+  func places(in page: Page) -> [Int] {
+    let start = (page.number - 1) * Self.bytes
+    guard page.kind != .overflow else { return Array(start..<start + Self.bytes) }
+    let isInterior = page.kind == .interior
+    let cells = (0..<word(start + 3, 2)).map {
+      start + word(start + (isInterior ? 12 : 8) + 2 * $0, 2)
+    }
+    return cells.min().map { Array($0..<start + Self.bytes) } ?? []
+  }
+
   /// Adds a page and those below it. Returns the number of their rows.
   private mutating func add(_ number: Int, _ tree: String, isTable: Bool) -> Int {
     let start = (number - 1) * Self.bytes

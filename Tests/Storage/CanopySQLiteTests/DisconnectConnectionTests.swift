@@ -128,7 +128,7 @@ import Testing
     }
   }
 
-  @Test func `without their groups the writes are made by themselves, once the loss is accepted`()
+  @Test func `after the loss of their groups is accepted, each write is made in its own commit`()
     async throws
   {
     try await folder.withStore { store in

@@ -9,7 +9,8 @@ import Testing
 
 @testable import CanopySQLite
 
-/// The first start with a folder of each version that there has been.
+/// The first start with a file of each version, which the migrations of this program make. `OldFolderTests` has folders that
+/// the programs of the versions have written.
 @Suite(.timeLimit(.minutes(20))) struct OldVersionTests {
   let folder: Folder
   private var copy: String { folder.file(Opening.oldVersionName) }
@@ -67,8 +68,6 @@ import Testing
       try meta.write(db)
     }
     try queue.close()
-    // The programs of most versions wrote no such file.
-    try? FileManager.default.removeItem(atPath: folder.file("canopy.tail"))
   }
 
   /// Returns the tables that a migration has created.

@@ -126,7 +126,7 @@ struct ReplacedFileTests {
     #expect(warnings.count == 1)
     expectAdvice(
       #expect(throws: StoreError.self) { try SQLiteStore(folder: other.folder.path) },
-      mentions: "commits that were stored are missing", "backup")
+      mentions: "which were stored, are missing", "backup")
   }
 
   @Test(arguments: [false, true])

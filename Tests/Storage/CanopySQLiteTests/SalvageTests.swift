@@ -289,6 +289,27 @@ import Testing
     #expect(try await left.withStore { try await $0.tree().root.child("last") } == 1)
   }
 
+  @Test func `a crash before the new file has its name loses no commit of the log`() async throws {
+    struct Crash: Error {}
+    let folder = try Folder()
+    let copy = try await folder.withStore { store in
+      try store.append(try (1...12).map { try commit($0, "n/\($0)", Node($0)) }, after: 0)
+      return try folder.crashed()
+    }
+    try #require(LogScan.exists(database: copy.database))
+    let new = copy.path + "/.salvaged.sqlite"
+    try Data("new".utf8).write(to: URL(filePath: new))
+    let opening = Opening(folder: copy.path, configuration: .init(), tail: nil)
+    #expect(throws: Crash.self) {
+      try opening.replace(by: new, hasLog: true) { throw Crash() }
+    }
+    #expect(!LogScan.exists(database: copy.database))
+    try await copy.withStore { store async throws in
+      #expect(try await store.tree().sequence == 12)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
   @Test func `two ranges have the keys in common that are in both`() {
     func range(_ low: Int64?, _ high: Int64?) -> SalvageRange {
       SalvageRange(low: low.map { [.number($0)] }, high: high.map { [.number($0)] })

@@ -76,7 +76,7 @@ import Testing
     let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
     try truncate(crashed, to: bytes - 1)
     let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
-    expectAdvice(error, mentions: "1 commits that were stored are missing, from number 12 to 12")
+    expectAdvice(error, mentions: "commit 12, which was stored, is missing")
     let reading = try SQLiteStore.reading(crashed.path)
     #expect(reading.losses.count == 1)
     #expect(try await reading.problems() == reading.losses)
@@ -192,7 +192,7 @@ import Testing
     #expect(lines("canopy.tail") == 2)
   }
 
-  @Test func `of a file that is too long, only one byte too many is read`() throws {
+  @Test func `a file that is too long is read up to one byte past its bound`() throws {
     let path = folder.path + "/canopy.tail"
     let tail = TailFile(folder: folder.path, isRelaxed: false)
     #expect(try tail.read() == nil)
@@ -235,7 +235,7 @@ import Testing
     let bytes = try Data(contentsOf: URL(filePath: again.database + "-wal")).count
     try truncate(again, to: bytes - 1)
     let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: again.path) }
-    expectAdvice(error, mentions: "1 commits that were stored are missing, from number 13 to 13")
+    expectAdvice(error, mentions: "commit 13, which was stored, is missing")
   }
 
   @Test func `after a power failure, a relaxed log may be shorter than canopy.tail says`()

@@ -1,6 +1,5 @@
 import CanopyTesting
 import Foundation
-import Synchronization
 import Testing
 
 @testable import CanopyFuzz
@@ -17,13 +16,13 @@ import Testing
   }
 
   @Test(arguments: FuzzedDecoder.all.map(\.name))
-  func `each kept input has the properties of its decoder`(name: String) throws {
+  func `each kept input has the properties of its decoder`(name: String) async throws {
     let decoder = try #require(FuzzedDecoder.named(name))
     var accepted = 0
     let inputs = try Self.inputs(of: name)
     for input in inputs {
       do {
-        if try decoder.check(input.bytes) { accepted += 1 }
+        if try await decoder.accepts(input.bytes) { accepted += 1 }
       } catch { Issue.record("\(name)/\(input.name): \(error)") }
     }
     // Otherwise the inputs would not reach the parts of the decoder, and the properties would not be checked.
@@ -31,31 +30,40 @@ import Testing
   }
 
   @Test(arguments: FuzzedDecoder.all.map(\.name))
-  func `the beginnings of each kept input have the properties of its decoder`(name: String) throws {
+  func `the beginnings of each kept input have the properties of its decoder`(name: String)
+    async throws
+  {
     let decoder = try #require(FuzzedDecoder.named(name))
     for input in try Self.inputs(of: name) {
       for count in stride(from: 0, to: input.bytes.count, by: max(1, input.bytes.count / 16)) {
-        do { _ = try decoder.check(Array(input.bytes.prefix(count))) } catch {
+        do { _ = try await decoder.accepts(Array(input.bytes.prefix(count))) } catch {
           Issue.record("\(name)/\(input.name), \(count) bytes: \(error)")
         }
       }
     }
   }
 
-  @Test(arguments: ["tail", "log", "backup"])
-  func `inputs that are checked at the same time do not disturb each other`(name: String) throws {
+  @Test(arguments: ["tail", "log", "backup", "salvage", "small-files", "http", "identity"])
+  func `inputs that are checked at the same time do not disturb each other`(name: String)
+    async throws
+  {
     let decoder = try #require(FuzzedDecoder.named(name))
     let inputs = try Self.inputs(of: name).map(\.bytes)
-    let results = inputs.map { input in Result { try decoder.check(input) } }
-    let disturbed = Mutex(0)
-    DispatchQueue.concurrentPerform(iterations: 4) { first in
-      for index in inputs.indices {
-        let index = (index + first) % inputs.count
-        let result = Result { try decoder.check(inputs[index]) }
-        if (try? result.get()) != (try? results[index].get()) { disturbed.withLock { $0 += 1 } }
+    var results: [Bool?] = []
+    for input in inputs { results.append(try? await decoder.accepts(input)) }
+    let expected = results
+    await withTaskGroup(of: Bool.self) { group in
+      for first in 0..<4 {
+        group.addTask {
+          for index in inputs.indices {
+            let index = (index + first) % inputs.count
+            if (try? await decoder.accepts(inputs[index])) != expected[index] { return false }
+          }
+          return true
+        }
       }
+      for await isSame in group { #expect(isSame) }
     }
-    #expect(disturbed.withLock { $0 } == 0)
   }
 
   @Test func `the kept inputs are small, and each folder belongs to a decoder`() throws {

@@ -113,7 +113,8 @@ struct ModuleTests {
       [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
         "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire",
-        "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
+        "DequeModule", "Dispatch", "Foundation", "HeapModule", "Logging",
+        "Synchronization",
       ]),
     // Not requests or the sockets of a protocol: events, and the connections that receive them.
     Rule(
@@ -201,10 +202,10 @@ struct ModuleTests {
       "Tools", "CanopyFuzz",
       [
         "CanopyAccounts", "CanopyBackup", "CanopyClient", "CanopyEngine", "CanopyGateway",
-        "CanopyIdentity", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows", "CanopyRules",
-        "CanopySQLite", "CanopySession", "CanopyTree", "CanopyWire", "Crypto", "Foundation",
-        "Logging", "NIOCore", "NIOEmbedded", "NIOWebSocket",
-        "Synchronization",
+        "CanopyIdentity", "CanopyLineServer", "CanopyRealtime", "CanopyRealtimeWire", "CanopyRows",
+        "CanopyRules", "CanopySQLite", "CanopySession", "CanopySocial", "CanopyTesting",
+        "CanopyTree", "CanopyWire", "Crypto", "Dispatch", "Foundation", "HTTPTypes", "Logging",
+        "NIOCore", "NIOEmbedded", "NIOHTTPTypes", "NIOWebSocket", "Synchronization",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(

@@ -20,7 +20,7 @@ public struct AuthTokenResult: Sendable {
   }
 
   /// Decodes a token; nil if it is not one.
-  init?(_ token: String) {
+  package init?(_ token: String) {
     guard let claims = IdentityClaims(token), let expiry = claims.time("exp"),
       let login = claims.time("auth_time"), let issued = claims.time("iat")
     else { return nil }

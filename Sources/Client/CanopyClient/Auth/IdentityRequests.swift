@@ -1,11 +1,11 @@
-internal import CanopyTree
+package import CanopyTree
 
 /// An identity token of the server's identity requests, and the refresh token that it came from.
-struct IdentityToken: Sendable {
-  var text: String
-  var refresh: String
+package struct IdentityToken: Sendable {
+  package var text: String
+  package var refresh: String
   /// The end of the token, in milliseconds since 1970 by this machine's clock.
-  var expiresAt: Int64
+  package var expiresAt: Int64
   /// The number of times that the token was shown to a database.
   var uses = 0
 
@@ -18,7 +18,7 @@ struct IdentityToken: Sendable {
   /// Reads the tokens of a reply.
   ///
   /// - Parameter now: milliseconds since 1970.
-  init?(_ reply: JSONValue, now: Int64) {
+  package init?(_ reply: JSONValue, now: Int64) {
     guard let text = reply["idToken"]?.string ?? reply["id_token"]?.string,
       let refresh = reply["refreshToken"]?.string ?? reply["refresh_token"]?.string
     else { return nil }
@@ -30,7 +30,7 @@ struct IdentityToken: Sendable {
 }
 
 /// The credential with which a session continues on a later connection of the realtime protocol.
-enum RealtimeCredential: Equatable, Sendable {
+package enum RealtimeCredential: Equatable, Sendable {
   /// A token that the database itself accepts.
   case token(String)
   /// A token that the identity requests exchange for an identity token.
@@ -39,7 +39,7 @@ enum RealtimeCredential: Equatable, Sendable {
   private static let prefix = "refresh "
 
   /// Reads the text of `text`.
-  init(_ text: String) {
+  package init(_ text: String) {
     let prefix = RealtimeCredential.prefix.utf8
     if text.utf8.starts(with: prefix) {
       self = .refresh(String(Substring(text.utf8.dropFirst(prefix.count))))
@@ -49,14 +49,14 @@ enum RealtimeCredential: Equatable, Sendable {
   }
 
   /// The token itself.
-  var token: String {
+  package var token: String {
     switch self {
     case .token(let token), .refresh(let token): token
     }
   }
 
   /// The credential as the session keeps it.
-  var text: String {
+  package var text: String {
     switch self {
     case .token(let token): token
     case .refresh(let token): RealtimeCredential.prefix + token
@@ -182,7 +182,7 @@ extension AuthError {
   }
 
   /// Creates an error from a message such as `WEAK_PASSWORD : The password is too short`.
-  init(identityMessage message: String) {
+  package init(identityMessage message: String) {
     let separators = " :".utf8
     let wordBytes = message.utf8.prefix { !separators.contains($0) }
     let rest = message.utf8.dropFirst(wordBytes.count).drop { separators.contains($0) }

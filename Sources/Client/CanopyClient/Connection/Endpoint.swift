@@ -5,9 +5,9 @@ internal import CanopyTree
 /// - `canopy://host:port`, or `canopys://host:port` with TLS: the line protocol.
 /// - `http://host:port`, or `https://host` with TLS: the realtime protocol over a WebSocket. `?ns=NAME` names one of the
 ///   databases of the server; so does the first part of a host such as `NAME.example.com`.
-struct Endpoint: Hashable, Sendable {
+package struct Endpoint: Hashable, Sendable {
   /// The protocol of the connection.
-  enum Kind: Hashable, Sendable {
+  package enum Kind: Hashable, Sendable {
     case line
     /// The realtime protocol.
     ///
@@ -16,10 +16,10 @@ struct Endpoint: Hashable, Sendable {
     case realtime(namespace: String?, isInHost: Bool)
   }
 
-  var host: String
-  var port: Int
-  var usesTLS: Bool
-  var kind = Kind.line
+  package var host: String
+  package var port: Int
+  package var usesTLS: Bool
+  package var kind = Kind.line
 
   static let portDefault = 7070
 
@@ -50,7 +50,7 @@ struct Endpoint: Hashable, Sendable {
   }
 
   /// The URL of the server, without a path or a query.
-  var text: String { "\(scheme)://\(authority)" }
+  package var text: String { "\(scheme)://\(authority)" }
 
   /// The host and the port. The line protocol's always has a port.
   var authority: String {
@@ -58,7 +58,7 @@ struct Endpoint: Hashable, Sendable {
   }
 
   /// The query that a URL needs for the database: `?ns=NAME` or nothing.
-  var querySuffix: String {
+  package var querySuffix: String {
     if case .realtime(let name?, isInHost: false) = kind { "?ns=\(name)" } else { "" }
   }
 
@@ -81,14 +81,14 @@ struct Endpoint: Hashable, Sendable {
   }
 
   /// The name of the folder with the data of this database.
-  var folderName: String {
+  package var folderName: String {
     guard isRealtime else { return "\(host)_\(port)" }
     return "http_\(host)_\(port)" + (namespace.map { "_\($0)" } ?? "")
   }
 
   /// Returns the endpoint at a host to which the server sent the client, with the same database; nil if the text is
   /// not a host.
-  func redirected(to host: String) -> Endpoint? {
+  package func redirected(to host: String) -> Endpoint? {
     guard !host.utf8.contains(UInt8(ascii: "?")),
       let (other, path) = try? Endpoint.parse("\(scheme)://\(host)"), path.isEmpty
     else { return nil }
@@ -102,7 +102,9 @@ struct Endpoint: Hashable, Sendable {
   ///
   /// - Returns: the server, and the path as written.
   /// - Throws: `DatabaseError` with the code `invalidURL`.
-  static func parse(_ url: String) throws(DatabaseError) -> (endpoint: Endpoint, path: String) {
+  package static func parse(_ url: String) throws(DatabaseError) -> (
+    endpoint: Endpoint, path: String
+  ) {
     guard let separator = url.utf8.firstRange(of: "://".utf8) else { throw invalid(url) }
     let scheme = String(url[..<separator.lowerBound]).asciiLowercased
     guard ["canopy", "canopys", "http", "https"].contains(scheme) else { throw invalid(url) }

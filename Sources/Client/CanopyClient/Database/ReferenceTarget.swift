@@ -1,7 +1,7 @@
-internal import CanopyTree
+package import CanopyTree
 
 /// The target of a reference.
-enum ReferenceTarget: Sendable {
+package enum ReferenceTarget: Sendable {
   /// A location in the tree.
   case tree(Path)
   /// The state of the connection: a path below `/.info`.
@@ -10,12 +10,12 @@ enum ReferenceTarget: Sendable {
   case none(DatabaseError)
 
   /// Creates the target at a path.
-  init(_ text: String) {
+  package init(_ text: String) {
     self = ReferenceTarget.tree(.root).child(text)
   }
 
   /// Returns the target at a path below.
-  func child(_ text: String) -> ReferenceTarget {
+  package func child(_ text: String) -> ReferenceTarget {
     if case .tree(let path) = self, path.isRoot {
       let slashes = text.utf8.prefix { $0 == UInt8(ascii: "/") }
       let rest = text.droppingBytes(slashes.count)
@@ -38,7 +38,7 @@ enum ReferenceTarget: Sendable {
   }
 
   /// The keys from the root down.
-  var keys: [Key] {
+  package var keys: [Key] {
     switch self {
     case .tree(let path): path.keys
     case .info(let path): path.keys
@@ -47,7 +47,7 @@ enum ReferenceTarget: Sendable {
   }
 
   /// The path as text, with a leading `/`.
-  var text: String {
+  package var text: String {
     switch self {
     case .tree(let path): path.description
     case .info(let path): path.isRoot ? "/.info" : "/.info\(path.description)"

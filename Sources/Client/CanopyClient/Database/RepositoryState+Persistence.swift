@@ -171,16 +171,16 @@ extension Database {
 }
 
 /// A session as a line of JSON.
-private struct SavedSession {
-  var user: User
-  var token: String
+package struct SavedSession {
+  package var user: User
+  package var token: String
 
   init(user: User, token: String) {
     self.user = user
     self.token = token
   }
 
-  init?(_ text: String) {
+  package init?(_ text: String) {
     guard let value = try? JSONValue(json: text), let uid = value["uid"]?.string,
       let token = value["token"]?.string
     else { return nil }
@@ -197,7 +197,7 @@ private struct SavedSession {
     self.token = token
   }
 
-  var text: String {
+  package var text: String {
     var output = JSONOutput()
     output.append("{\"uid\":")
     output.append(string: user.uid)

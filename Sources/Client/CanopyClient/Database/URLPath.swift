@@ -2,9 +2,9 @@ internal import CanopyTree
 
 /// The percent-encoding of paths in URLs: each key on its own, by the bytes of its UTF-8, so that
 /// keys that differ only in their Unicode composition stay different.
-enum URLPath {
+package enum URLPath {
   /// Returns a path as text in which every byte but ASCII letters, digits and `-._~/` is encoded.
-  static func encoded(_ path: String) -> String {
+  package static func encoded(_ path: String) -> String {
     guard !path.utf8.allSatisfy(isPlain) else { return path }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(path.utf8.count * 2)
@@ -22,7 +22,7 @@ enum URLPath {
   ///
   /// - Throws: `DatabaseError` with the code `invalidURL` if a `%` is not followed by two
   ///   hexadecimal digits, or the bytes are not UTF-8.
-  static func decoded(_ text: String) throws(DatabaseError) -> String {
+  package static func decoded(_ text: String) throws(DatabaseError) -> String {
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.utf8.count)
     var rest = text.utf8[...]

@@ -4,10 +4,11 @@ internal import Synchronization
 
 /// The writes that began or ceased to be pending and that the store has not recorded yet, in two files.
 ///
-/// A write is appended before the call that makes it returns, so it survives the end of the process from then on. Its id
-/// is appended again before the application hears that the server has answered it, and before the call that withdraws
-/// it returns, so that no later process sends it. Each costs one system call. They survive a loss of power once the store
-/// has recorded them, because the journal is not synchronized with the disk.
+/// The call that makes a write appends it before it returns. From then on the write survives the end of the process.
+/// When the server has answered the write, its id is appended, and the application is told after that. The call that
+/// withdraws a write also appends the id. So no later process sends the write again. Each append costs one system call.
+/// Writes and ids survive a loss of power once the store has recorded them, because the journal is not synchronized
+/// with the disk.
 ///
 /// The files take turns, so that none grows while the store works: call `turn` before the store takes writes, and
 /// `clearOlder` when it has recorded them. A file may keep writes that the store has recorded. The reader drops them by
@@ -15,7 +16,7 @@ internal import Synchronization
 ///
 /// A write is a line of fields, between tabs: the id, the milliseconds, and for each item its location and its value in
 /// JSON. Neither a location nor JSON contains a tab or a line feed. The end of a write is a line of its id alone.
-final class WriteJournal: Sendable {
+package final class WriteJournal: Sendable {
   private let paths: [String]
   private let files: [Int32]
   /// The index of the file to append to.
@@ -24,7 +25,7 @@ final class WriteJournal: Sendable {
   /// Opens the files of a folder, which one process at a time may use.
   ///
   /// - Throws: `PersistenceError`.
-  init(folder: String) throws {
+  package init(folder: String) throws {
     paths = ["writes-0", "writes-1"].map { folder + "/" + $0 }
     var files: [Int32] = []
     for path in paths {
@@ -44,15 +45,15 @@ final class WriteJournal: Sendable {
   }
 
   /// The writes of both files, and the ids of those that are no longer pending.
-  struct Contents {
-    var writes: [SavedState.SavedWrite] = []
-    var removed: [WriteID] = []
+  package struct Contents {
+    package var writes: [SavedState.SavedWrite] = []
+    package var removed: [WriteID] = []
   }
 
   /// Appends the new writes and the ends of writes among changes.
   ///
   /// - Throws: `PersistenceError`; then none of them is appended.
-  func note(_ changes: [StateChange]) throws {
+  package func note(_ changes: [StateChange]) throws {
     var output = JSONOutput()
     for change in changes {
       switch change {
@@ -113,8 +114,9 @@ final class WriteJournal: Sendable {
 
   /// Reads both files. The writes are in the order of their ids. Leaves out lines that are incomplete, as after a loss of
   /// power.
-  func read() -> Contents {
+  package func read() -> Contents {
     var contents = Contents()
+    var found: Set<Int64> = []
     for path in paths {
       let bytes = FileManager.default.contents(atPath: path) ?? Data()
       let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
@@ -128,7 +130,9 @@ final class WriteJournal: Sendable {
         }
         if fields.count == 1 {
           contents.removed.append(WriteID(id))
-        } else if let write = Self.savedWrite(WriteID(id), fields) {
+        } else if !found.contains(id), let write = Self.savedWrite(WriteID(id), fields) {
+          // In a damaged file two writes can have one number, which the store would refuse.
+          found.insert(id)
           contents.writes.append(write)
         }
       }

@@ -1,7 +1,7 @@
-internal import CanopyTree
+package import CanopyTree
 
 /// Conversion between an application's `Any?` and nodes.
-enum AnyValue {
+package enum AnyValue {
   /// Converts an application's value.
   ///
   /// Accepts nil and `NSNull` (absent), bools, numbers (also `Decimal`), strings, arrays, and
@@ -11,7 +11,9 @@ enum AnyValue {
   /// - Throws: `DatabaseError` with the code `invalidData` for any other value: a number that is
   ///   not finite, an invalid key, a `Date`, an object of the application.
   /// - Complexity: O(size).
-  static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError) -> WriteValue {
+  package static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError)
+    -> WriteValue
+  {
     if let priority { return try write(write(value), priority: priority) }
     var output = JSONOutput()
     try append(value, to: &output, depth: 0)
@@ -72,7 +74,7 @@ enum AnyValue {
   /// `NSDictionary`, `Int`, `Double`, `String`.
   ///
   /// - Complexity: O(size).
-  static func value(of node: Node, export: Bool = false) -> Any {
+  package static func value(of node: Node, export: Bool = false) -> Any {
     let plain = plainValue(of: node, export: export)
     guard export, !node.priority.isAbsent else { return plain }
     let priority = plainValue(of: node.priority, export: false)

@@ -39,7 +39,7 @@ public enum EventForm: String, Sendable, CaseIterable {
   case child
   /// An event with the whole value, whenever it has changed.
   case value
-  /// Events with the writes that a copy needs to stay equal: the places that changed, with their present values.
+  /// Events with the writes that a copy needs to stay equal: the locations that changed, with their present values.
   case sync
 }
 

@@ -121,7 +121,7 @@ private struct Axis {
     }
   }
 
-  /// The place of a value: 0 at the start of the axis, 1 at its end.
+  /// The position of a value: 0 at the start of the axis, 1 at its end.
   func share(of value: Double) -> Double {
     isLogarithmic
       ? log10(value / least) / log10(greatest / least) : (value - least) / (greatest - least)

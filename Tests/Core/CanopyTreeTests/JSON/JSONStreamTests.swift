@@ -16,7 +16,7 @@ struct JSONStreamTests {
     #"  {  "key"  :  [  1  ,  "two"  ]  }  "#, "123456789012345678901234567890",
   ]
 
-  @Test func `whole, coalesced and byte by byte`() {
+  @Test func `a text gives the same values whole, in pieces and byte by byte`() {
     for text in Self.texts {
       let bytes = Array(text.utf8)
       let whole = Reading(bytes)

@@ -211,7 +211,7 @@
       #expect(one.isIdentical(to: other) && one.isPacked && one.at("stars/me") == true)
     }
 
-    @Test func `starring a post in two locations with a million stars`() throws {
+    @Test func `a star in two locations copies no more of a post with a million stars`() throws {
       func touched(_ stars: Int32) throws -> Int {
         let post = Node.of([
           "title": "Hello", "body": "…", "uid": "u", "starCount": Node(Int64(stars)),

@@ -74,7 +74,7 @@ import Testing
     #expect(try await begin(at: 9) == 9)
     #expect(log.lines.count == 2)
     #expect(
-      log.lines.allSatisfy { $0.hasPrefix("warning the rules are not those of the last run") })
+      log.lines.allSatisfy { $0.hasPrefix("warning rules.json has changed since the last run") })
     try FileManager.default.removeItem(atPath: folder + "/rules.json")
     await #expect(throws: RulesFileError.self) { try await begin(at: 11) }
     #expect(try await store.rulesRecord()?.sequence == 9)

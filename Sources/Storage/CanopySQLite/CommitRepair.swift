@@ -1,0 +1,214 @@
+internal import CanopyEngine
+internal import CanopyRows
+internal import CanopyTree
+internal import GRDB
+
+/// The removal of the commits that a damaged folder cannot use.
+///
+/// The commits after the checkpoint are kept up to the first that is missing or altered. This needs the number of the
+/// checkpoint. If it is lost:
+/// - With all commits up to the last one that was stored, all are applied again. They are absolute, so those that the
+///   checkpoint contains change nothing.
+/// - Otherwise the commits before a gap would take back what the commits in the gap have changed. So the values of the
+///   checkpoint tell which commits it contains (see `CheckpointAge`), and only later ones are applied.
+struct CommitRepair {
+  let db: Database
+  let tail: Tail?
+
+  /// Removes the commits, and gives the others a chain of their own. Returns a description of each loss.
+  ///
+  /// - Parameters:
+  ///   - meta: gets the number of the checkpoint and the beginning of the chain.
+  ///   - isTrusted: whether the numbers of `meta` are those that were stored.
+  func run(_ meta: inout Meta, isTrusted: Bool) throws -> [String] {
+    isTrusted ? try repair(&meta) : try repairWithoutCheckpoint(&meta)
+  }
+
+  private func repair(_ meta: inout Meta) throws -> [String] {
+    let checkpoint = meta[.checkpoint]
+    // The two commits before the first one that is kept prove it, even if the checksum of one of them was altered.
+    let begin = max(meta[.base], checkpoint - 2)
+    let commits = try provenCommits(
+      after: begin, begin == meta[.base] ? [meta.baseChecksum] : [], isCertain: true)
+    let end = commits.end(ofRunWith: checkpoint + 1)
+    var notes = unprovenNotes(commits, in: checkpoint + 1..<end + 1)
+    if let last = commits.last, end < last {
+      notes.append("the commits from \(end + 1) to \(last)")
+    } else if commits.wrongChecksums > 0 {
+      notes.append("the checksum of a commit, which is written again")
+    }
+    if (try? alteredBefore(meta)) ?? true {
+      notes.append("the commits up to \(checkpoint), for clients that resume")
+    }
+    if !notes.isEmpty { try keep(checkpoint + 1, through: end, &meta) }
+    return notes
+  }
+
+  private func repairWithoutCheckpoint(_ meta: inout Meta) throws -> [String] {
+    var notes = ["the numbers of the checkpoint and its sums"]
+    let bounds = try Row.fetchOne(db, sql: "SELECT min(sequence), max(sequence) FROM commits")
+    guard let first = bounds?.number(0), let last = bounds?.number(1) else {
+      notes.append("all commits after the checkpoint, whose number is unknown")
+      meta[.checkpoint] = max(0, meta[.checkpoint])
+      try keep(meta[.checkpoint] + 1, through: meta[.checkpoint], &meta)
+      return notes
+    }
+    let commits = try provenCommits(
+      after: first - 1, [meta.baseChecksum, Checksum()], isCertain: first == 1)
+    if first > 1, meta[.base] != first - 1 {
+      notes.append("the commits before \(first), unless the checkpoint contains them")
+    }
+    let stored = max(last, tail?.sequence ?? 0, meta.lastCommit)
+    var checkpoint = first - 1
+    if commits.runs != [first...stored] {
+      // The age needs valid sums.
+      meta[.checkpoint] = checkpoint
+      try meta.write(db)
+      meta = try Meta.readUnchecked(db)
+      checkpoint = try CheckpointAge(db: db).newestCommit(of: commits, orElse: checkpoint)
+      let missing = gaps(in: commits, first...stored)
+      notes += missing.filter { $0.upperBound <= checkpoint }.prefix(10).map {
+        "\(text($0)), which the checkpoint seems to contain, because it has values of commit \(checkpoint); if not, "
+          + "the values that they changed are older"
+      }
+    }
+    let end = commits.end(ofRunWith: checkpoint + 1)
+    if end < stored {
+      notes.append(
+        "\(text(end + 1...stored)); the values that they changed may be those of earlier commits")
+    }
+    notes += unprovenNotes(commits, in: checkpoint + 1..<end + 1)
+    try keep(checkpoint + 1, through: end, &meta)
+    return notes
+  }
+
+  private func text(_ range: ClosedRange<Int64>) -> String {
+    "the commits from \(range.lowerBound) to \(range.upperBound)"
+  }
+
+  private func provenCommits(
+    after begin: Int64, _ checksums: [Checksum], isCertain: Bool
+  ) throws -> ProvenCommits {
+    var commits = ProvenCommits(after: begin, checksums, isCertain: isCertain)
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
+      arguments: [begin])
+    while let row = try rows.next() { try commits.add(row) }
+    commits.end(tail)
+    return commits
+  }
+
+  /// Returns the ranges of the commits that are not proven.
+  private func gaps(
+    in commits: ProvenCommits, _ range: ClosedRange<Int64>
+  ) -> [ClosedRange<Int64>] {
+    var gaps: [ClosedRange<Int64>] = []
+    var next = range.lowerBound
+    for run in commits.runs {
+      if next < run.lowerBound { gaps.append(next...run.lowerBound - 1) }
+      next = run.upperBound + 1
+    }
+    if next <= range.upperBound { gaps.append(next...range.upperBound) }
+    return gaps
+  }
+
+  private func unprovenNotes(_ commits: ProvenCommits, in range: Range<Int64>) -> [String] {
+    commits.unproven.filter(range.contains).map {
+      "the proof that commit \($0) is as it was stored, because the one before it is missing; it is kept"
+    }
+  }
+
+  /// Removes the commits outside of a range, and begins the chain with it.
+  private func keep(_ first: Int64, through last: Int64, _ meta: inout Meta) throws {
+    try db.execute(
+      sql: "DELETE FROM commits WHERE sequence < ? OR sequence > ?", arguments: [first, last])
+    meta[.checkpoint] = first - 1
+    meta[.base] = first - 1
+    meta.baseChecksum = Checksum()
+    var checksum = Checksum()
+    var next = first
+    while let row = try Row.fetchOne(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence = ?", arguments: [next])
+    {
+      checksum = try CommitRow.checksum(row, after: checksum).checksum
+      try db.execute(
+        sql: "UPDATE commits SET checksum = ? WHERE sequence = ?",
+        arguments: [checksum.stored, next])
+      next += 1
+    }
+  }
+
+  /// Whether a commit that is in the checkpoint already was altered.
+  private func alteredBefore(_ meta: Meta) throws -> Bool {
+    var (last, checksum) = (meta[.base], meta.baseChecksum)
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence <= ? ORDER BY sequence",
+      arguments: [meta[.checkpoint]])
+    while let row = try rows.next() {
+      guard row.number(0) == last + 1 else { return true }
+      checksum = try CommitRow.check(row, after: checksum)
+      last += 1
+    }
+    return last != meta[.checkpoint]
+  }
+}
+
+/// The age of a checkpoint whose number is lost, by its values.
+///
+/// Each commit has a vote. It votes for a newer checkpoint if the checkpoint has its values and not those from before
+/// it, and for an older one if it has the values from before it. A location counts only for the last commit that writes it.
+/// The result is the commit at which most votes agree, because some values are written more than once.
+struct CheckpointAge {
+  let db: Database
+
+  /// Returns the newest proven commit that the checkpoint seems to contain, or `none` if it seems to contain none.
+  ///
+  /// Precondition: `meta` has the sums of the rows of the checkpoint. O(size of the checkpoint and the commits).
+  func newestCommit(of commits: ProvenCommits, orElse none: Int64) throws -> Int64 {
+    let root = try SQLiteStore.readLeaves(db)
+    var votes: [(sequence: Int64, vote: Int)] = []
+    var written: Set<Location> = []
+    for run in commits.runs.reversed() {
+      let rows = try Row.fetchCursor(
+        db,
+        sql: """
+          SELECT \(CommitRow.columns) FROM commits WHERE sequence BETWEEN ? AND ?
+          ORDER BY sequence DESC
+          """, arguments: [run.lowerBound, run.upperBound])
+      while let row = try rows.next() {
+        let commit = try CommitRow.commit(row)
+        let image = (try? CommitRow.commitAndImage(row))?.beforeImage
+        votes.append((commit.sequence, vote(commit.assignments, image, root, &written)))
+      }
+    }
+    var (sum, most, newest) = (0, 0, none)
+    for (sequence, vote) in votes.reversed() {
+      sum += vote
+      if sum > most || sum == most && most > 0 { (most, newest) = (sum, sequence) }
+    }
+    return newest
+  }
+
+  private func vote(
+    _ assignments: [Assignment], _ image: [Assignment]?, _ root: Node,
+    _ written: inout Set<Location>
+  ) -> Int {
+    let before = image.map { image in
+      Dictionary(image.map { ($0.location, $0.value) }) { _, last in last }
+    }
+    var vote = 0
+    for assignment in assignments where !assignment.location.isPriority {
+      guard written.insert(assignment.location).inserted else { continue }
+      let found = root.at(assignment.location.path)
+      if found == assignment.value {
+        let isSame = before.map { $0[assignment.location] == assignment.value } ?? false
+        vote += isSame ? 0 : 1
+      } else if let before {
+        vote -= before[assignment.location] == found ? 1 : 0
+      } else {
+        vote -= 1
+      }
+    }
+    return vote.signum()
+  }
+}
