@@ -58,7 +58,7 @@ extension Sequence<ArmedWrite> {
   }
 }
 
-/// The part of the rules in an on-disconnect write of a user or of an anonymous client.
+/// The policy by which the rules check an on-disconnect write of a user or of an anonymous client.
 private struct ArmedPolicy: WritePolicy {
   let operations: Operations
   let caller: RuleCaller
