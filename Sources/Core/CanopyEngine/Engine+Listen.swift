@@ -5,6 +5,11 @@ public struct ListenerID: Hashable, Sendable {
   let number: Int
 }
 
+/// Identifies a listener that was asked for, until it has begun.
+public struct StartingListenerID: Hashable, Sendable {
+  let number: Int
+}
+
 extension Engine {
   /// Begins to listen.
   ///
@@ -30,36 +35,41 @@ extension Engine {
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
   ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
   ///     `refusal`; then the listener is never called.
+  /// - Returns: the listener that begins, for `move`.
+  @discardableResult
   public func listen(
     _ listening: Listening, group: (any ListenerGroup)? = nil, owner: ListenerOwner? = nil,
     authorization: ListenAuthorization? = nil,
     _ listener: @escaping @Sendable (Notification) -> Void,
     denied: (@Sendable () -> Void)? = nil,
     started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
-  ) {
+  ) -> StartingListenerID {
+    let number = startingListeners.add()
     begin(
       StartingListener(
-        number: startingListeners.add(of: group), listening: listening, group: group, owner: owner,
+        number: number, listening: listening, group: group, owner: owner,
         authorization: authorization, listener: listener, denied: denied, started: started))
+    return StartingListenerID(number: number)
   }
 
   /// Moves listeners to another group, between two commits: the group is notified of every later commit for them,
-  /// and their former groups no longer are. The listeners of the former group that begin at present have begun then.
+  /// and their former groups no longer are.
   ///
   /// - Parameters:
+  ///   - starts: listeners that may not have begun. The move comes after they have, or were refused.
   ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
   ///     with the closure of the group for its view.
   ///   - completion: called once, with whether they have moved: after that, on the engine's thread; or at once when the
   ///     engine is stopping.
   public func move(
-    from old: any ListenerGroup, to group: any ListenerGroup,
+    from old: any ListenerGroup, to group: any ListenerGroup, after starts: [StartingListenerID] = [],
     _ moved:
       @escaping @Sendable () -> [(
         id: ListenerID, listener: @Sendable (Notification) -> Void
       )],
     completion: @escaping @Sendable (Bool) -> Void
   ) {
-    startingListeners.whenBegun(of: old) { [self] in
+    startingListeners.whenEnded(starts.map(\.number)) { [self] in
       let isAccepted = enqueueBarrier(named: "listen") { [self] in
         assertOnThread()
         for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }

@@ -67,7 +67,7 @@ extension Engine {
 
   private func end(_ starting: StartingListener, _ id: ListenerID?, _ start: ListenStart) {
     starting.started(id, start)
-    startingListeners.end(starting.number, of: starting.group)
+    startingListeners.end(starting.number)
   }
 
   /// Returns the verdict of a listener, and the time for which it holds; nil if it must be asked for beside the engine's
@@ -89,7 +89,7 @@ extension Engine {
   private func isCurrent(_ found: FoundVerdict, in root: Node) -> Bool {
     guard found.otherChanges == authorizations.otherChanges else { return false }
     return !found.verdict.isAllowed
-      || found.seen.allSatisfy { root.at($0.path).isIdentical(to: $0.node) }
+      || found.seen.allSatisfy { root.at($0.path).isUnchanged(from: $0.node) }
   }
 
   /// Asks for the verdict of a listener beside the engine's thread, and begins again.

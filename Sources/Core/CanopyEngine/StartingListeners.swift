@@ -17,7 +17,7 @@ struct StartingListener: Sendable {
   ///
   /// The clients of one network share their turns, and the writers of the network have turns of their own.
   var writeOwner: WriteOwner {
-    owner.map { .address($0.name, network: $0.name) } ?? .server
+    owner.map { .address("listeners of \($0.name)", network: $0.name) } ?? .server
   }
 
   /// The turns of its verdict, if that takes many steps.
@@ -40,29 +40,25 @@ final class StartingListeners: Sendable {
 
   private struct State {
     var last = 0
-    /// The listeners of each group.
-    var groups: [ObjectIdentifier: Set<Int>] = [:]
+    var numbers: Set<Int> = []
     var waits: [Wait] = []
   }
 
   private let state = Mutex(State())
 
   /// Adds a listener, and returns its number. Call `end` when it has begun or was refused.
-  func add(of group: (any ListenerGroup)?) -> Int {
+  func add() -> Int {
     state.withLock { state in
       state.last += 1
-      if let group { state.groups[ObjectIdentifier(group), default: []].insert(state.last) }
+      state.numbers.insert(state.last)
       return state.last
     }
   }
 
   /// Removes a listener. Calls the closures that have waited for it as the last.
-  func end(_ number: Int, of group: (any ListenerGroup)?) {
-    guard let group else { return }
+  func end(_ number: Int) {
     let ready = state.withLock { state -> [@Sendable () -> Void] in
-      let id = ObjectIdentifier(group)
-      state.groups[id]?.remove(number)
-      if state.groups[id]?.isEmpty == true { state.groups[id] = nil }
+      state.numbers.remove(number)
       guard !state.waits.isEmpty else { return [] }
       for index in state.waits.indices { state.waits[index].numbers.remove(number) }
       let ready = state.waits.filter(\.numbers.isEmpty)
@@ -72,11 +68,12 @@ final class StartingListeners: Sendable {
     for body in ready { body() }
   }
 
-  /// Calls a closure when all listeners of a group that were added before have ended: at once if there are none.
-  func whenBegun(of group: any ListenerGroup, _ body: @escaping @Sendable () -> Void) {
+  /// Calls a closure when these listeners have begun or were refused: at once if all have.
+  func whenEnded(_ numbers: [Int], _ body: @escaping @Sendable () -> Void) {
     let mustWait = state.withLock { state in
-      guard let numbers = state.groups[ObjectIdentifier(group)] else { return false }
-      state.waits.append(Wait(numbers: numbers, body: body))
+      let left = state.numbers.intersection(numbers)
+      guard !left.isEmpty else { return false }
+      state.waits.append(Wait(numbers: left, body: body))
       return true
     }
     if !mustWait { body() }

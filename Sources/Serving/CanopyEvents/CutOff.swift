@@ -1,3 +1,4 @@
+internal import CanopyEngine
 package import CanopySession
 package import Logging
 package import NIOCore

@@ -14,7 +14,9 @@ extension Operations {
     guard ended.writes.takeLongToEncode else {
       return submit(ended, ended.writes.map(\.write), completion: completion)
     }
+    preparedEnds.begin()
     Task { [self] in
+      defer { preparedEnds.end() }
       let prepared = try? await beside(ended.turns) { [self] in
         ended.writes.map { armed in
           var write = armed.write
@@ -26,6 +28,10 @@ extension Operations {
       submit(ended, prepared ?? ended.writes.map(\.write), completion: completion)
     }
   }
+
+  /// Waits until the on-disconnect writes of all connections that have ended are submitted. Call it before the engine is
+  /// stopped: a stopped engine leaves them for the next start.
+  public func endedWritesSubmitted() async { await preparedEnds.wait() }
 
   /// - Parameter writes: those of `ended`, perhaps with the texts and the indexes of their values.
   private func submit(

@@ -9,7 +9,7 @@ import Testing
   private func configuration() -> Engine.Configuration {
     var configuration = Engine.Configuration.forTests
     configuration.threadTime = { .zero }
-    configuration.indexPlan.declare(.child("n"), at: ["list"])
+    configuration.indexPlan.declare(.child(Path.root.child("n")), at: ["list"])
     return configuration
   }
 

@@ -1,3 +1,4 @@
+import CanopySystem
 import CanopyTesting
 import CanopyTree
 import Dispatch
@@ -31,10 +32,11 @@ import Testing
     }
   }
 
+  @discardableResult
   private func listen(
     _ engine: Engine, _ group: Group, _ name: String, of network: String? = nil,
     _ authorization: ListenAuthorization
-  ) throws {
+  ) throws -> StartingListenerID {
     engine.listen(
       Listening(try Path("secret"), form: .value), group: group,
       owner: network.map { ListenerOwner($0, viewsMax: 1_000) }, authorization: authorization
@@ -114,35 +116,53 @@ import Testing
     }
   }
 
-  @Test func `listeners move to another group after they have begun`() async throws {
+  @Test func `an unchanged branch inside a packed branch does not repeat a verdict`() async throws {
+    try await withEngine { engine in
+      try await engine.set("roles", try Node(json: #"{"a":{"b":1,"c":"text"},"d":2}"#))
+      #expect(engine.root.child("roles").isPacked)
+      let group = Group()
+      let asked = Mutex(0)
+      let path = try Path("roles/a")
+      let authorization = ListenAuthorization { _, _, stepsLeft in
+        guard stepsLeft == .max else { return nil }
+        asked.withLock { $0 += 1 }
+        return ReadVerdict(isAllowed: true, paths: [path])
+      }
+      try listen(engine, group, "a", authorization)
+      #expect(await starts.wait(for: 1) == ["a begins after 1"])
+      #expect(asked.withLock { $0 } == 1)
+      withExtendedLifetime(group) {}
+    }
+  }
+
+  @Test func `listeners move to another group after they have begun, and do not wait for others`()
+    async throws
+  {
     try await withEngine { engine in
       let (group, other) = (Group(), Group())
       let mayEnd = DispatchSemaphore(value: 0)
       let isAsked = Answers<Bool>()
-      try listen(engine, group, "a", costly {
+      let authorization = costly {
         isAsked.add(true)
         mayEnd.wait()
-      })
+      }
+      let start = try listen(engine, group, "a", authorization)
       _ = await isAsked.wait(for: 1)
+      // It is asked for next, and does not move.
+      try listen(engine, group, "b", authorization)
       let starts = starts
-      engine.move(from: group, to: other) {
+      engine.move(from: group, to: other, after: [start]) {
         starts.add("moves")
         return []
       } completion: {
         starts.add("has moved: \($0)")
       }
-      // A listener that is asked for later does not delay the move.
-      let isLaterAsked = Answers<Bool>()
-      try listen(engine, group, "b", costly {
-        isLaterAsked.add(true)
-        mayEnd.wait()
-      })
       try await engine.set("x", 1)
       #expect(starts.values.isEmpty)
       mayEnd.signal()
       #expect(
         await starts.wait(for: 3) == ["a begins after 1", "moves", "has moved: true"])
-      _ = await isLaterAsked.wait(for: 1)
+      _ = await isAsked.wait(for: 2)
       mayEnd.signal()
       #expect(await starts.wait(for: 4).last == "b begins after 1")
       withExtendedLifetime((group, other)) {}

@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import CanopyWire
+import Synchronization
 import Testing
 
 @testable import CanopySession
@@ -68,6 +69,28 @@ import Testing
     let many = try await work([(location: "list", json: list(16_000))] + others)
     #expect(many.nodes < few.nodes + 200, "\(few), then \(many)")
     #expect(few.turns == 1 && many.turns == 1)
+  }
+
+  @Test func `the large writes of a connection that ends before the server stops are made`()
+    async throws
+  {
+    let parts = try await LineParts(engine: .forTests)
+    let operations = parts.operations
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      group.addTask { await parts.run() }
+      _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
+      let armed = try await armed([(location: "list", json: list(4_000))], operations)
+      let isDone = Mutex(false)
+      operations.carryOut(
+        armed, as: .anonymous, from: "192.0.2.1", retry: { _ in }, completion: { isDone.withLock { $0 = true } })
+      #expect(!operations.isIdle)
+      await operations.endedWritesSubmitted()
+      parts.engine.stop()
+      try await eventually { isDone.withLock { $0 } }
+      #expect(parts.engine.root.child("list").childCount == 4_000)
+      #expect(operations.isIdle)
+      try await group.waitForAll()
+    }
   }
 
   @Test func `many small writes of a connection are encoded beside the writer together`()
