@@ -241,7 +241,7 @@ extension Node {
   }
 
   /// Whether this is surely the same data as another version of the node has. Unlike `isIdentical`, it also finds that for
-  /// a branch inside a packed one, which is made anew for each look.
+  /// a branch inside a packed one, which is created again for each look.
   ///
   /// - Complexity: O(1), and O(bytes) for a packed branch.
   public func isUnchanged(from other: Node) -> Bool {
