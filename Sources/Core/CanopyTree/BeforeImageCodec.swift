@@ -40,12 +40,14 @@ public enum BeforeImageCodec {
       output.append("[")
       for (index, assignment) in image.enumerated() {
         if index > 0 { output.append(",") }
-        // An image that is too large costs no more than its first values.
-        let left = countMax - output.count
-        guard output.append(assignment.value, style: .export, upTo: left) else { return false }
+        // Estimated one by one, so that an image that is too large costs no more than its first values.
+        guard assignment.value.fits(bytes: bytesMax) else { return false }
+        output.append(assignment.value, style: .export)
+        guard output.count <= countMax else { return false }
       }
       output.append("]")
     } else {
+      for assignment in image where !assignment.value.fits(bytes: bytesMax) { return false }
       output.append("{\"of\":")
       guard AssignmentCodec.encode(image, to: &output, bytesMax: countMax - output.count) else {
         return false

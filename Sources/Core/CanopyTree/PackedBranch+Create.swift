@@ -94,7 +94,6 @@ extension PackedBranch {
     withMembers { members in
       let (i, isFound) = members.search(key)
       let old = isFound ? members.value(i) : nil
-      if let old, old.hasSameBytes(as: value) { return self }
       let replaced = old?.count ?? -(key.count + 4)
       guard byteCount - replaced + value.count <= PackedBranch.bytesMax,
         PackedBranch.mayReplace(old, with: value, in: byteCount)

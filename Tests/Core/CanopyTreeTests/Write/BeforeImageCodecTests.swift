@@ -53,18 +53,6 @@ struct BeforeImageCodecTests {
     #expect(try decoded("[]", of: []) == [])
   }
 
-  @Test(arguments: ["a", "b"])
-  func `an array of short numbers is stored if its text is within the bound`(
-    location: String
-  ) throws {
-    let assignments = [Assignment.at("a", 1)]
-    let numbers = Node(children: (0..<6_000).map { (Key(index: $0), Node(1)) })
-    let image = [Assignment(try Location(location), numbers)]
-    let text = try #require(encoded(image, of: assignments))
-    #expect(text.utf8.count <= BeforeImageCodec.bytesMax)
-    #expect(try decoded(text, of: assignments) == image)
-  }
-
   @Test(arguments: [true, false])
   func `a before-image at the bound is stored, and one byte more is not`(isSame: Bool) throws {
     let assignments = [Assignment.at("a", 1)]
