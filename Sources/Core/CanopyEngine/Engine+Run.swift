@@ -198,7 +198,8 @@ extension Engine {
         if let step {
           inSteps += end - time
           // The server's own steps are charged to no client.
-          if step.owner != .server { writer.served.append((step.owner, end - time)) }
+          let isOfServer = if case .server = step.owner { true } else { false }
+          if !isOfServer { writer.served.append((step.owner, end - time)) }
         }
         time = end
       }
