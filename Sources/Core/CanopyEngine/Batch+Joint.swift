@@ -21,6 +21,7 @@ extension Batch {
     for (index, decision) in zip(decisions.indices, decisions) {
       do { try apply(decision, at: time, to: &joint) } catch { errors[index] = error }
       joint.count += 1
+      if let write = decision.write { joint.prepare(write) }
       if let id = decision.completedDisconnectWrite, !writer.takenDisconnectWrites.contains(id) {
         joint.completed.append(id)
       }
@@ -30,8 +31,12 @@ extension Batch {
     // Applied again from the start, so that the commit is what a journal applies.
     tree = before
     guard !assignments.isEmpty else { return WritesProgress(count: joint.count, errors: errors) }
+    // A later write may have changed a large value, whose text was made before.
+    guard joint.isPrepared(assignments) else {
+      return makeSingly(decisions.prefix(joint.count))
+    }
     do {
-      try commit(assignments, at: time, completing: joint.completed)
+      try commit(assignments, of: joint.prepared, at: time, completing: joint.completed)
     } catch {
       // Makes the writes singly, so that only those at fault are refused.
       return makeSingly(decisions.prefix(joint.count))
@@ -86,24 +91,26 @@ extension Batch {
       assignments = derived
       journaled = tree.apply(derived, of: write)
     }
-    joint.add(journaled, replacing: before.beforeImage(of: assignments))
+    joint.add(journaled, of: write, replacing: before.beforeImage(of: assignments))
   }
 
   /// Applies assignments and adds their commit.
   ///
+  /// - Parameter prepared: a write that has the texts and indexes of large values.
   /// - Throws: `EngineError.commitTooLarge` and `.unstorable`; then nothing has changed.
   private mutating func commit(
-    _ assignments: [Assignment], at time: Int64, completing completed: [DisconnectWriteID]
+    _ assignments: [Assignment], of prepared: Write?, at time: Int64,
+    completing completed: [DisconnectWriteID]
   ) throws(EngineError) {
     let before = tree
     let beforeImage = before.beforeImage(of: assignments)
-    let journaled = tree.apply(assignments)
+    let journaled = tree.apply(assignments, of: prepared)
     let text: CommitText?
     let growth: TreeGrowth?
     let counted = (largeTextBytes, textBytes)
     do {
       text = try writer.text(
-        of: journaled, from: nil, beforeImage: beforeImage, largeBytes: &largeTextBytes,
+        of: journaled, from: prepared, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
         of: assignments, journaled, text: text,
@@ -125,14 +132,18 @@ extension Batch {
 
 extension Engine {
   /// The number of locations, and the bytes of JSON, with which a commit of several writes ends. So it exceeds them by
-  /// less than one write. They also bound the time of the last steps, which `jointTimeMax` does not cover: applying,
-  /// encoding and reading back the whole commit costs O(locations × log locations + bytes).
+  /// less than one write. They also bound the time of the last steps, which `jointTimeMax` does not cover: applying the
+  /// whole commit, and encoding and reading back its text, costs O(locations × log locations + bytes). The values whose
+  /// texts and indexes were made before cost O(1).
   static let jointMax = (locations: 16_384, bytes: batchBytesMax)
+
+  /// The bytes of the branches in such a commit that the writer encodes: about a millisecond.
+  static let jointEncodedMax = 128 * 1024
 
   /// The processor time after which a commit of several writes ends, because all other writes wait meanwhile. The same
   /// time ends a run of writes that are made singly. Only expensive rules take so long. The time for which the engine's
   /// thread waits for a processor does not count, so a busy machine does not divide a group without need.
-  static let jointTimeMax = Duration.milliseconds(20)
+  static let jointTimeMax = Duration.milliseconds(8)
 }
 
 /// The result of a step of several writes.
@@ -153,6 +164,8 @@ struct JointWrite {
   var completed: [DisconnectWriteID] = []
   private var locations: [Location] = []
   private var bytes = 0
+  /// A write that has the texts and the indexes of the large values of all writes; nil if there are none.
+  private(set) var prepared: Write?
 
   /// Whether no other write may be added.
   var isFull: Bool {
@@ -163,15 +176,43 @@ struct JointWrite {
   ///
   /// - Parameters:
   ///   - journaled: see `Tree.apply`.
+  ///   - write: the write, which may have the texts of its values.
   ///   - beforeImage: see `Tree.beforeImage`. A leaf above a location of the write is replaced by a branch. A later
   ///     write may remove that branch, and the leaf does not come back then. So the location of the leaf is added too.
-  mutating func add(_ journaled: [Assignment], replacing beforeImage: [Assignment]) {
+  mutating func add(
+    _ journaled: [Assignment], of write: Write? = nil, replacing beforeImage: [Assignment]
+  ) {
     locations += journaled.map(\.location)
     for image in beforeImage where !image.location.isPriority {
       if !image.value.isAbsent, !image.value.isBranch { locations.append(image.location) }
     }
-    let part = Commit(sequence: 0, time: 0, assignments: journaled)
+    var encoded = journaled
+    if let write {
+      encoded.removeAll { assignment in
+        guard let count = write.textBytes(of: assignment.value) else { return false }
+        bytes += count
+        return true
+      }
+    }
+    let part = Commit(sequence: 0, time: 0, assignments: encoded)
     bytes += part.estimatedBytes(upTo: Engine.jointMax.bytes)
+  }
+
+  /// Notes the texts and indexes of the values of a write, if it has some.
+  mutating func prepare(_ write: Write) {
+    guard write.isPrepared else { return }
+    if prepared == nil { prepared = write } else { prepared?.addPreparedValues(of: write) }
+  }
+
+  /// Whether the writer has to encode few bytes of branches for a commit, if the writes had texts. Otherwise a write has
+  /// changed the value of an earlier one.
+  func isPrepared(_ assignments: [Assignment]) -> Bool {
+    guard let prepared else { return true }
+    var budget = Engine.jointEncodedMax
+    return assignments.allSatisfy { assignment in
+      !assignment.value.isBranch || prepared.textBytes(of: assignment.value) != nil
+        || assignment.value.fits(budget: &budget)
+    }
   }
 
   /// Returns the assignments that lead from the tree before the writes to the tree after them: the uppermost locations

@@ -5,6 +5,11 @@ public struct ListenerID: Hashable, Sendable {
   let number: Int
 }
 
+/// Identifies a listener that was asked for, until it has begun.
+public struct StartingListenerID: Hashable, Sendable {
+  let number: Int
+}
+
 extension Engine {
   /// Begins to listen.
   ///
@@ -30,61 +35,49 @@ extension Engine {
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
   ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
   ///     `refusal`; then the listener is never called.
+  /// - Returns: the listener that begins, for `move`.
+  @discardableResult
   public func listen(
     _ listening: Listening, group: (any ListenerGroup)? = nil, owner: ListenerOwner? = nil,
     authorization: ListenAuthorization? = nil,
     _ listener: @escaping @Sendable (Notification) -> Void,
     denied: (@Sendable () -> Void)? = nil,
     started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
-  ) {
-    // Between two commits, so that the listener misses none and gets none twice.
-    let isAccepted = enqueueBarrier(keeping: listening.query.order, at: listening.path) { [self] in
-      assertOnThread()
-      let snapshot = snapshot
-      let time = now()
-      let verdict = authorization?.authorize(snapshot.root, time)
-      // No commit was published, so the other groups have no news.
-      defer { group?.batchEnded(snapshot) }
-      func refuse(_ refusal: ListenStart.Refusal) {
-        started(nil, ListenStart(refusal, at: snapshot.sequence, listening))
-      }
-      guard verdict?.isAllowed != false else { return refuse(.denied) }
-      guard let id = listeners.add(listening, group: group, owner: owner, listener) else {
-        return refuse(.tooManyViews)
-      }
-      if let denied {
-        authorizations.add(
-          id, authorization, verdict ?? ReadVerdict(isAllowed: true), at: time,
-          isChecked: group?.checksAuthorizations ?? false, denied: denied)
-      }
-      started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
-    }
-    if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
+  ) -> StartingListenerID {
+    let number = startingListeners.add()
+    begin(
+      StartingListener(
+        number: number, listening: listening, group: group, owner: owner,
+        authorization: authorization, listener: listener, denied: denied, started: started))
+    return StartingListenerID(number: number)
   }
 
   /// Moves listeners to another group, between two commits: the group is notified of every later commit for them,
   /// and their former groups no longer are.
   ///
   /// - Parameters:
+  ///   - starts: listeners that may not have begun. The move comes after they have, or were refused.
   ///   - moved: called once, on the engine's thread, but not when the engine is stopping. Returns the listeners, each
   ///     with the closure of the group for its view.
   ///   - completion: called once, with whether they have moved: after that, on the engine's thread; or at once when the
   ///     engine is stopping.
   public func move(
-    from old: any ListenerGroup, to group: any ListenerGroup,
+    from old: any ListenerGroup, to group: any ListenerGroup, after starts: [StartingListenerID] = [],
     _ moved:
       @escaping @Sendable () -> [(
         id: ListenerID, listener: @Sendable (Notification) -> Void
       )],
     completion: @escaping @Sendable (Bool) -> Void
   ) {
-    let isAccepted = enqueueBarrier(named: "listen") { [self] in
-      assertOnThread()
-      for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
-      completion(true)
-      for group in [old, group] { group.batchEnded(snapshot) }
+    startingListeners.whenEnded(starts.map(\.number)) { [self] in
+      let isAccepted = enqueueBarrier(named: "listen") { [self] in
+        assertOnThread()
+        for (id, listener) in moved() { listeners.move(id.number, to: group, listener) }
+        completion(true)
+        for group in [old, group] { group.batchEnded(snapshot) }
+      }
+      if !isAccepted { completion(false) }
     }
-    if !isAccepted { completion(false) }
   }
 
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners

@@ -188,14 +188,19 @@ extension Engine {
       var inSteps = Duration.zero
       var left: [WriteQueue.Entry] = []
       for request in batch.requests {
-        let isStep = request is Barrier
-        if isStep, inSteps >= Engine.batchTimeMax {
-          left.append(WriteQueue.Entry(owner: .server, request: request))
+        let step = request as? Barrier
+        if let step, inSteps >= Engine.batchTimeMax {
+          left.append(WriteQueue.Entry(owner: step.owner, request: request))
           continue
         }
         request.complete(nil)
         let end = watch.note(request.name, since: time)
-        if isStep { inSteps += end - time }
+        if let step {
+          inSteps += end - time
+          // The server's own steps are charged to no client.
+          let isOfServer = if case .server = step.owner { true } else { false }
+          if !isOfServer { writer.served.append((step.owner, end - time)) }
+        }
         time = end
       }
       writer.taken += left.reversed()

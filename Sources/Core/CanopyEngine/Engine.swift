@@ -87,6 +87,9 @@ public final class Engine: Sendable {
   let authorizations = ListenAuthorizations()
   let reauthorizations = ReauthorizationQueue()
   let longAuthorizations = LongAuthorizations()
+  let startingListeners = StartingListeners()
+  /// The turns of the verdicts of listeners that begin and take many steps.
+  let longStarts = TurnQueue(width: 1)
   let thread: ThreadExecutor
   let watch: WriterWatch
   let resumptions: TurnQueue
@@ -284,12 +287,13 @@ public final class Engine: Sendable {
 
   /// Queues a request of the engine itself, such as a barrier. They are few, so their number has no bound.
   ///
+  /// - Parameter owner: the owner in whose turns it is carried out.
   /// - Returns: whether it will be carried out; not when the engine is stopping.
-  func enqueueOwn(_ request: any PendingRequest) -> Bool {
+  func enqueueOwn(_ request: any PendingRequest, of owner: WriteOwner = .server) -> Bool {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
-      state.queue.add(own: request)
+      state.queue.add(own: request, of: owner)
       return (true, state.wakeUp.take())
     }
     wakeUp?.resume()
@@ -313,11 +317,12 @@ public final class Engine: Sendable {
   /// - Parameters:
   ///   - order: the order of the index.
   ///   - path: the path of the branch whose children it orders.
+  ///   - owner: the owner whose turn it takes, and that is charged for its time.
   func enqueueBarrier(
     named name: StaticString = "listen", keeping order: Order, at path: Path,
-    _ body: @escaping @Sendable () -> Void
+    of owner: WriteOwner = .server, _ body: @escaping @Sendable () -> Void
   ) -> Bool {
-    enqueueOwn(Barrier(named: name, keeping: order, at: path, body))
+    enqueueOwn(Barrier(named: name, keeping: order, at: path, of: owner, body), of: owner)
   }
 
   /// Adds an observer of batches. The engine does not keep it alive.

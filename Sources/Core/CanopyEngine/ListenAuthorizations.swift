@@ -328,6 +328,10 @@ final class ListenAuthorizations: Sendable {
     state.withLock { $0.cases[id]?.authorization }
   }
 
+  /// The number of changes of something besides the tree until now: a verdict from before such a change may not hold after
+  /// it.
+  var otherChanges: Int { state.withLock { $0.otherChanges } }
+
   /// Returns the authorization of a case that waits, and the number of changes of something besides the tree until now:
   /// a verdict from before such a change may not hold after it. Nil if the case does not wait.
   func waiting(_ id: CaseID) -> (authorization: ListenAuthorization, otherChanges: Int)? {

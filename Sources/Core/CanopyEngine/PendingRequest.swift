@@ -126,12 +126,15 @@ final class Barrier: PendingRequest {
   private let body: @Sendable () -> Void
 
   let name: StaticString
+  /// The owner that is charged for the time of the step.
+  let owner: WriteOwner
 
   init(
-    named name: StaticString, keeping order: Order, at path: Path,
+    named name: StaticString, keeping order: Order, at path: Path, of owner: WriteOwner = .server,
     _ body: @escaping @Sendable () -> Void
   ) {
     self.name = name
+    self.owner = owner
     self.order = order
     self.path = path
     self.body = body

@@ -59,8 +59,8 @@ struct WriteQueue {
   }
 
   /// Adds a request whatever the bound is.
-  mutating func add(own request: any PendingRequest) {
-    arrived.append(Entry(owner: .server, request: request))
+  mutating func add(own request: any PendingRequest, of owner: WriteOwner = .server) {
+    arrived.append(Entry(owner: owner, request: request))
   }
 
   private func hasRoom(for owner: WriteOwner) -> Bool {

@@ -25,6 +25,11 @@ struct EncodedNodes: Sendable {
 
   var count: Int { nodes.count }
 
+  /// Adds the nodes of another write.
+  mutating func add(_ others: EncodedNodes) {
+    nodes.merge(others.nodes) { first, _ in first }
+  }
+
   mutating func add(_ node: Node) {
     guard let identity = node.versionIdentity, nodes[identity] == nil else { return }
     nodes[identity] = EncodedNode(node)
@@ -64,6 +69,30 @@ extension String {
 }
 
 extension Write {
+  /// Takes over the texts and the indexes of the values of another write, for one commit of both. Indexes of another plan
+  /// are left out.
+  public mutating func addPreparedValues(of other: Write) {
+    if let encoded = other.encodedValues {
+      if encodedValues == nil { encodedValues = encoded } else { encodedValues?.add(encoded) }
+    }
+    if let indexed = other.indexedValues {
+      if indexedValues == nil { indexedValues = indexed } else { indexedValues?.add(indexed) }
+    }
+  }
+
+  /// Whether large values have their texts or indexes already.
+  public var isPrepared: Bool { encodedValues != nil || indexedValues != nil }
+
+  /// Returns the bytes of the text of a value if it is known. O(1)
+  public func textBytes(of value: Node) -> Int? {
+    encodedValues?.withText(of: value) { $0.count }
+  }
+
+  /// Whether the values fit into the rest of a budget of bytes of JSON, which is reduced. O(budget)
+  public func fits(budget: inout Int) -> Bool {
+    assignments.allSatisfy { $0.value.fits(budget: &budget) }
+  }
+
   /// Encodes the values, if together they have more bytes than the bound. So the writer need not encode them. Call it
   /// before the write is given to the engine, on a thread that may be held. O(bytes)
   public mutating func encodeValues(over bytesMax: Int) {

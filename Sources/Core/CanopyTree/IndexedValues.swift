@@ -3,6 +3,11 @@ struct IndexedValues: Sendable {
   let plan: IndexPlan
   fileprivate(set) var values: [Location: Node] = [:]
 
+  /// Adds the values of a later write, unless they have the indexes of another plan.
+  mutating func add(_ later: IndexedValues) {
+    if later.plan == plan { values.merge(later.values) { $1 } }
+  }
+
   /// Whether an assignment has a value with all indexes of its location. O(1)
   func holds(_ assignment: Assignment) -> Bool {
     guard let value = values[assignment.location] else { return false }

@@ -239,6 +239,17 @@ extension Node {
     default: !isBranch && !other.isBranch && self == other
     }
   }
+
+  /// Whether this is surely the same data as another version of the node has. Unlike `isIdentical`, it also finds that for
+  /// a branch inside a packed one, which is created again for each look.
+  ///
+  /// - Complexity: O(1), and O(bytes) for a packed branch.
+  public func isUnchanged(from other: Node) -> Bool {
+    if case (.packed(let a), .packed(let b)) = (storage, other.storage) {
+      return a.hasSameText(as: b)
+    }
+    return isIdentical(to: other)
+  }
 }
 
 extension Node: Equatable {

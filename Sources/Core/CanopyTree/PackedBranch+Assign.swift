@@ -74,11 +74,11 @@ extension PackedBranch {
         let isPresent = PackedBranch.writeValue(
           old, after: assignments, group, depth: depth + 1, under: key, to: &output)
       else { return false }
-      // The old value counts too, as in `replacing`. So a branch with much below one child becomes pages, which cost less
-      // to search and to change.
-      guard members.text.count + output.count - valueStart <= PackedBranch.bytesMax else {
-        return false
+      let isFine = output.withBytes { text in
+        let new = UnsafeRawBufferPointer(rebasing: text[valueStart...])
+        return PackedBranch.mayReplace(old, with: new, in: members.text.count)
       }
+      guard isFine else { return false }
       next = isFound ? i + 1 : i
       if isPresent {
         table[count] = MemberOffsets(

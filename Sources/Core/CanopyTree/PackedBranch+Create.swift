@@ -67,8 +67,7 @@ extension PackedBranch {
   func replacing(_ key: Key, with child: Node) -> Node {
     WorkCounter.touch()
     if child.isAbsent { return key.withUTF8(removing) }
-    // The old child counts too: a branch near the bound may become pages early.
-    var bytes = byteCount
+    var bytes = 0
     if PackedBranch.canHold(child, under: key, bytes: &bytes) {
       var output = JSONOutput(capacity: 64)
       output.append(child, style: .export)
@@ -94,10 +93,28 @@ extension PackedBranch {
   ) -> PackedBranch? {
     withMembers { members in
       let (i, isFound) = members.search(key)
-      let old = isFound ? members.end(i) - Int(members.table[i].value) : -(key.count + 4)
-      guard byteCount - old + value.count <= PackedBranch.bytesMax else { return nil }
+      let old = isFound ? members.value(i) : nil
+      let replaced = old?.count ?? -(key.count + 4)
+      guard byteCount - replaced + value.count <= PackedBranch.bytesMax,
+        PackedBranch.mayReplace(old, with: value, in: byteCount)
+      else { return nil }
       return splicing(members, i..<(isFound ? i + 1 : i), key: key, value: value)
     }
+  }
+
+  /// Whether the branch may stay packed when the value of a member is replaced: always if the value gets smaller, so
+  /// that removals make no pages. Otherwise the old value counts too. So a branch with much below one child becomes
+  /// pages, which cost less to search and to change.
+  ///
+  /// - Parameters:
+  ///   - old: the text of the value; nil if there is none.
+  ///   - bytes: the bytes of the branch with the old value.
+  static func mayReplace(
+    _ old: UnsafeRawBufferPointer?, with new: UnsafeRawBufferPointer, in bytes: Int
+  ) -> Bool {
+    if bytes + new.count <= PackedBranch.bytesMax { return true }
+    guard let old else { return false }
+    return new.count < old.count || new.hasSameBytes(as: old)
   }
 
   /// Returns a copy in which the members in `removed` are replaced by `key` and `value`, or removed

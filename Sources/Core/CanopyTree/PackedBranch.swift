@@ -183,6 +183,28 @@ struct PackedBranch: @unchecked Sendable {
     }
   }
 
+  /// Returns the number of keys of a path below that lead to a node, without creating one.
+  ///
+  /// - Complexity: O(bytes).
+  func existingCount(of keys: ArraySlice<Key>) -> Int {
+    guard let first = keys.first else { return 0 }
+    WorkCounter.touch()
+    return withMembers { members in
+      let (i, isFound) = first.withUTF8(members.search)
+      guard isFound else { return 0 }
+      var value = members.value(i)
+      var count = 1
+      for key in keys.dropFirst() {
+        guard value.first == UInt8(ascii: "{"),
+          let found = key.withUTF8({ MemberIterator.value(of: $0, in: value) })
+        else { return count }
+        value = found
+        count += 1
+      }
+      return count
+    }
+  }
+
   /// Returns the node at a path below, without creating the branches on the way; or the absent node or leaf above it at
   /// which the way ends.
   ///

@@ -51,12 +51,13 @@ public struct Tree: Sendable {
     assert(
       zip(sorted, sorted.dropFirst()).allSatisfy { !$0.location.overlaps(next: $1.location) },
       "two assignments overlap")
+    let (changes, passesPriority) = root.withoutVainRemovals(sorted)
     var application = Application(
-      sorted, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax)
-    application.apply(sorted.indices, to: &root, depth: 0)
+      changes, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax)
+    if !changes.isEmpty { application.apply(changes.indices, to: &root, depth: 0) }
     addedMemoryMax += application.addedMemoryMax
     uncountedValues += application.uncountedValues
-    return application.touchesPriorities ? idempotent(sorted) : sorted
+    return passesPriority || application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
   /// Returns equivalent assignments that do not depend on the tree before them. Call after applying
@@ -239,9 +240,9 @@ private struct Application {
       rest = end..<rest.upperBound
       let hasPlan = enterPlan(of: key, depth: depth)
       node.modifyChild(key) { applyOnce(first..<end, to: &$0, depth: depth + 1) }
-      // The child may have moved in each index, and each move may begin a page.
-      if case .indexed(let box) = node.storage {
-        addedMemoryMax += box.indexes.count * Application.indexPageBytesMax
+      // The child may have moved in each index, and each move may begin a page. An index by priority has its keys as well.
+      for index in node.indexes {
+        addedMemoryMax += (index.keys == nil ? 1 : 2) * Application.indexPageBytesMax
       }
       if hasPlan { plans.removeLast() }
     }

@@ -28,7 +28,8 @@ extension EventHub {
     state.value.moves += 1
     let listeners = moves.map { ($0.registration, listener(of: $0.view)) }
     let bound = NIOLoopBound(moves, eventLoop: loop)
-    engine.move(from: other.inbox, to: inbox) { [inbox] in
+    let starts = moves.compactMap(\.subscription.start)
+    engine.move(from: other.inbox, to: inbox, after: starts) { [inbox] in
       // A subscription that the engine has refused has no listener.
       listeners.compactMap { registration, listener in
         registration.move(to: inbox).map { ($0, listener) }

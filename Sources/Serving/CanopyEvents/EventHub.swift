@@ -132,7 +132,7 @@ package final class EventHub: Sendable {
     subscription.view = view
     enter(subscription)
     let deny = { @Sendable [self] in registration.call { self.deny(bound.value.0) } }
-    engine.listen(
+    subscription.start = engine.listen(
       listening, group: inbox, owner: owner, authorization: authorization, listener(of: view),
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
@@ -141,6 +141,7 @@ package final class EventHub: Sendable {
         let view = boundView.value
         let (subscription, started) = bound.value
         view.starting -= 1
+        subscription.start = nil
         subscription.listener = id
         if id != nil, !subscription.hasEnded {
           view.add(subscription)

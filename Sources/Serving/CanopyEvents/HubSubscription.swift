@@ -53,6 +53,8 @@ package final class HubSubscription {
   package internal(set) var subscriber: (any Subscriber)?
   package internal(set) var hasEnded = false
   package internal(set) var listener: ListenerID?
+  /// The listener that begins at the engine; nil before and after.
+  var start: StartingListenerID?
   /// The listener at the engine, and the inbox that gets its events. Nil before `EventHub.begin`.
   var registration: HubRegistration?
   /// The view in which it is, or will be when it has begun.

@@ -6,8 +6,51 @@ struct EndedWrites: Sendable {
   var writes: [ArmedWrite]
   /// The writer of the connection's last requests: the on-disconnect writes are made after them.
   let owner: WriteOwner
+  /// The connection and its network, in whose turns of long work the writes are encoded; nil for writes of the last
+  /// process.
+  var turns: TurnGroup?
   /// The charge for the writes, which their connection no longer has; nil for writes of the last process.
   var charge: MemoryBudget.Charge?
+}
+
+/// The connections that have ended and whose on-disconnect writes are prepared for the writer. The engine must not stop
+/// before they are submitted: they would be made at the next start only. Safe to use from any thread.
+final class PreparedEnds: Sendable {
+  private struct State {
+    var count = 0
+    var waiting: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  /// The number of connections.
+  var count: Int { state.withLock { $0.count } }
+
+  /// Adds a connection. Call `end` when its writes are submitted.
+  func begin() { state.withLock { $0.count += 1 } }
+
+  /// Removes a connection.
+  func end() {
+    let waiting = state.withLock { state -> [CheckedContinuation<Void, Never>] in
+      state.count -= 1
+      assert(state.count >= 0, "the writes of a connection were submitted twice")
+      guard state.count == 0 else { return [] }
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for waiter in waiting { waiter.resume() }
+  }
+
+  /// Waits until no connection is left.
+  func wait() async {
+    await withCheckedContinuation { continuation in
+      let isDone = state.withLock { state in
+        if state.count > 0 { state.waiting.append(continuation) }
+        return state.count == 0
+      }
+      if isDone { continuation.resume() }
+    }
+  }
 }
 
 /// The on-disconnect writes of ended connections that the journal has failed to store.

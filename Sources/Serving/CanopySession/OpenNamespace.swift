@@ -45,6 +45,7 @@ struct OpenNamespace: Sendable {
   /// - Parameter isShutdown: whether the event loops, which the handlers of the operations use, have ended.
   func close(isShutdown: Bool) async {
     leasing?.cancel()
+    await operations.endedWritesSubmitted()
     parts.engine.stop()
     await running.value
     await leasing?.value

@@ -33,9 +33,15 @@ extension Operations {
     }
     drop(revoked)
     guard !writes.isEmpty else { return completion() }
-    let charge = memory.charge(writes.reduce(0) { $0 + $1.memoryBytes })
-    let owner = identity.owner(at: address, turns)
-    let ended = EndedWrites(writes: writes, owner: owner, charge: charge)
+    // While they wait for the writer, many small writes have a second text, as a large one has from the start.
+    let takesLong = writes.takeLongToEncode
+    let bytes = writes.reduce(0) { sum, write in
+      let isSmall = write.bytes < Operations.bytesEncodedAtOnceMax
+      return sum + write.memoryBytes + (takesLong && isSmall ? write.bytes : 0)
+    }
+    let ended = EndedWrites(
+      writes: writes, owner: identity.owner(at: address, turns), turns: turns,
+      charge: memory.charge(bytes))
     carryOut(ended, isRetry: false, retry, completion: completion)
   }
 
@@ -116,28 +122,6 @@ extension Operations {
     guard let connections = disconnectRetries.succeed(count) else { return }
     logger.notice(
       "no failed on-disconnect writes are left", metadata: ["connections": "\(connections)"])
-  }
-
-  /// Submits the writes, a commit for each group. After a failure none of the later ones is made, so that a second try
-  /// keeps their order.
-  private func submit(
-    _ ended: EndedWrites, completion: @escaping @Sendable (WritesOutcome) -> Void
-  ) {
-    var groups: [[Decision<Void>]] = []
-    var group: DisconnectWriteID?
-    for armed in ended.writes {
-      if armed.group != group { groups.append([]) }
-      group = armed.group
-      let policy = armed.caller.map { caller in
-        ArmedPolicy(operations: self, caller: caller, session: armed.session)
-      }
-      groups[groups.count - 1].append(
-        Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy))
-    }
-    engine.submit(groups, of: ended.owner) { [self] outcome in
-      if outcome.decided > 0 { continueUnfinishedWork() }
-      completion(outcome)
-    }
   }
 
   /// Makes the store forget writes whose login has been revoked. Returns at once.
@@ -359,32 +343,4 @@ struct TakenOverWrites {
   var hasFailed = false
   /// The writes that are not to be made, and that the store still has.
   var dropped: [DisconnectWriteID] = []
-}
-
-/// The policy by which the rules check an on-disconnect write of a user or of an anonymous client.
-private struct ArmedPolicy: WritePolicy {
-  let operations: Operations
-  let caller: RuleCaller
-  let session: ArmedSession?
-
-  private var rules: RulesKeeper { operations.rules }
-
-  private func caller(at time: Int64) -> RuleCaller {
-    var caller = caller
-    caller.now = time
-    return caller
-  }
-
-  func denies(_ write: Write, before: Node, at time: Int64) -> Bool {
-    rules.current.denies(write, before: before, as: caller(at: time))
-  }
-
-  func allows(_ write: ProposedWrite) -> Bool {
-    guard session?.session.mayFinish ?? true else { return false }
-    return rules.current.allows(write, as: caller(at: write.time))
-  }
-
-  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    try operations.derive(write)
-  }
 }

@@ -94,7 +94,7 @@ extension Operations {
     do {
       let quotaOwner = quotaOwner(identity, at: address, turns)
       try admit(.tree(.update(path, changes)), as: identity, for: quotaOwner)
-      try checkUpdate(changes.count, by: identity)
+      try checkUpdate(.update(path, changes), by: identity)
       let context = WriteContext(
         identity: identity, owner: identity.owner(at: address, turns), turns: turns,
         quotaOwner: quotaOwner, completion: completion)

@@ -46,6 +46,7 @@ extension Operations {
     do {
       // Checked before anything is computed from them.
       guard request.locationCount <= limits.disconnectLocationsMax else { throw tooManyArmed }
+      if let write = request.treeWrite { try checkKeys(of: write, by: identity) }
       let step: @Sendable () throws -> Arming = { [self] in
         try arming(request, bytes: text.utf8.count, as: identity, armed, for: owner)
       }
@@ -88,6 +89,7 @@ extension Operations {
     _ request: DisconnectRequest, bytes: Int, as identity: Identity, _ armed: [ArmedWrite],
     for owner: WriteQuotas.Owner
   ) throws -> Arming {
+    countRest(of: request, for: owner)
     let write = try request.write()
     if let write {
       try write.checkLeafPaths()

@@ -28,8 +28,7 @@ extension Operations {
           countRest(of: request, for: context.quotaOwner)
           var write = try made(request, for: context.quotaOwner)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
-          write.addIndexes(of: engine.indexPlan, over: Operations.bytesEncodedAtOnceMax)
-          write.encodeValues(over: Operations.bytesEncodedAtOnceMax)
+          prepare(&write, over: Operations.bytesEncodedAtOnceMax)
           return write
         }
         submit(write)
@@ -37,6 +36,13 @@ extension Operations {
         context.completion(.failure(wireError(error)))
       }
     }
+  }
+
+  /// Adds the indexes to the values of a write and encodes them, if together they have more bytes than the bound. So the
+  /// writer need not. Call it on a thread that may be held.
+  func prepare(_ write: inout Write, over bytesMax: Int) {
+    write.addIndexes(of: engine.indexPlan, over: bytesMax)
+    write.encodeValues(over: bytesMax)
   }
 }
 

@@ -55,5 +55,5 @@ extension Operations {
   }
 
   /// Whether no on-disconnect write waits for another try.
-  var isIdle: Bool { disconnectRetries.count == 0 }
+  var isIdle: Bool { disconnectRetries.count == 0 && preparedEnds.count == 0 }
 }

@@ -72,7 +72,10 @@ extension Operations {
     case .cancel: break
     case .set, .update:
       try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: nil, by: owner)
-      growth = request.isRemoval ? 0 : bytes + request.locationCount * 64
+      if !request.isRemoval, quotas?.countsGrowth(of: owner) == true || tree?.isFull == true {
+        let values = request.treeWrite?.growthAtOnce(over: engine.root) ?? 0
+        growth = max(values, bytes + request.locationCount * 64)
+      }
       try checkTree(as: identity, growth: growth, once: nil, by: owner)
     }
     guard let quotas, !owner.isExempt else { return }
@@ -108,8 +111,14 @@ extension Operations {
     guard let quotas, !owner.isExempt else { return }
     let bytes = request.bytes(atMost: .max / 2)
     quotas.charge(owner, bytes: bytes - Operations.bytesCountedAtOnceMax, now: now())
-    let growth = request.growth(over: .absent, atMost: .max / 2)
-    quotas.charge(owner, growth: growth - WriteRequest.growthMax, now: now())
+    guard quotas.countsGrowth(of: owner) else { return }
+    quotas.charge(owner, growth: request.growthLater(over: engine.root), now: now())
+  }
+
+  /// Counts the bytes that a request for on-disconnect writes adds to the tree and that `admit` has not counted. O(size)
+  func countRest(of request: DisconnectRequest, for owner: WriteQuotas.Owner) {
+    guard let quotas, quotas.countsGrowth(of: owner), let write = request.treeWrite else { return }
+    quotas.charge(owner, growth: write.growthLater(over: engine.root), now: now())
   }
 
   /// - Throws: `WireError` if the trees have reached their bound and the write makes one larger, unless it is the

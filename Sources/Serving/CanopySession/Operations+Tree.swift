@@ -11,23 +11,41 @@ extension Operations {
     switch request {
     case .set:
       try submit(request, once: origin, named: "SET", context)
-    case .update(_, let changes):
-      try checkUpdate(changes.count, by: context.identity)
+    case .update:
+      try checkUpdate(request, by: context.identity)
       try submit(request, once: origin, named: "UPDATE", context)
     case .compareAndSet(let location, let etag, _):
       try compareAndSet(location, etag, request, once: origin, context)
     }
   }
 
-  /// Checks the number of locations of an UPDATE.
+  /// Checks the number of locations of an UPDATE, and of the keys of their paths. The writer applies each location, asks
+  /// the rules about it and stores its path, and each of these goes through all keys of the path.
   ///
-  /// - Throws: `WireError` if it has more locations than the writer carries out in one go.
-  func checkUpdate(_ count: Int, by identity: Identity) throws(WireError) {
+  /// - Throws: `WireError` if it has more of them than the writer carries out in one go.
+  func checkUpdate(_ request: TreeWrite, by identity: Identity) throws(WireError) {
     if case .administrator = identity { return }
-    guard count > limits.updateLocationsMax else { return }
+    guard request.locationCount <= limits.updateLocationsMax else {
+      throw WireError(
+        .tooLarge,
+        "one update may set at most \(limits.updateLocationsMax) locations; split it into several")
+    }
+    try checkKeys(of: request, by: identity)
+  }
+
+  /// The most keys in the paths of all locations of one update, those of the path of the update included: four for each
+  /// location that it may have.
+  static let updateKeysMax = 8_192
+
+  /// Checks the number of keys in the paths of an UPDATE, or of an on-disconnect write.
+  ///
+  /// - Throws: `WireError`, as `checkUpdate` does.
+  func checkKeys(of request: TreeWrite, by identity: Identity) throws(WireError) {
+    if case .administrator = identity { return }
+    guard request.keyCount > Operations.updateKeysMax else { return }
     throw WireError(
       .tooLarge,
-      "one update may set at most \(limits.updateLocationsMax) locations; split it into several")
+      "the paths of one update may have at most \(Operations.updateKeysMax) keys together; split it into several")
   }
 
   private func submit(

@@ -76,6 +76,7 @@ public final class Operations: Sendable {
   let hasLoggedClock = Atomic(false)
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
+  let preparedEnds = PreparedEnds()
   /// Bounds the lines of the log about on-disconnect writes that are not made.
   let droppedWriteLines = Mutex(LogLineLimit())
   /// The writes with `ONCE` that failed for a reason that passes.

@@ -48,6 +48,8 @@ struct ListenerService: Service {
       // The first failure ends the others.
       for try await _ in tasks {}
     }
+    // The engine stops next.
+    await operations.endedWritesSubmitted()
   }
 }
 

@@ -20,7 +20,7 @@ final class BlogUser: @unchecked Sendable {
 
   private let name: String
   private let history: History
-  /// The posts of the user that nobody has deleted.
+  /// The posts of the user that are not deleted.
   private var posts: [String] = []
   private var hasAccount = false
   private var hasLoggedIn = false

@@ -57,7 +57,7 @@ struct SocialCheckTests {
       (["user-comments/bob/c"], "null", "is not in /user-comments"),
       (["user-comments/bob/c"], "\"q\"", "is not in /user-comments"),
       (["post-comments/p/c/uid"], "null", "is not in /user-comments"),
-      (["post-comments/p/c/author"], "\"Bob\"", "another name"),
+      (["post-comments/p/c/author"], "\"Bob\"", "is not the name of its user"),
       (["post-comments/p/c"], "null", "is not in /post-comments"),
       (["user-comments/bob/c9"], "\"p\"", "is not in /post-comments"),
       (["user-comments/bob/c9"], "7", "is not in /post-comments"),

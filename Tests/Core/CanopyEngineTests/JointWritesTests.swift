@@ -221,7 +221,7 @@ import Testing
     let time = Setting()
     var configuration = Engine.Configuration()
     configuration.threadTime = {
-      time.advance(.microseconds(6_700))
+      time.advance(.microseconds(2_700))
       return time.elapsed()
     }
     try await withEngine(store, configuration: configuration) { engine in
@@ -229,7 +229,7 @@ import Testing
       #expect(await submit([group], to: engine) == WritesOutcome(decided: 7))
       #expect(engine.root.childCount == 7)
     }
-    // Two writes take 13.4 milliseconds, and three 20.1.
+    // Two writes take 5.4 milliseconds, and three 8.1.
     #expect(
       store.commits.map { $0.assignments.map(\.location.text) } == [
         ["k0", "k1", "k2"], ["k3", "k4", "k5"], ["k6"],
@@ -241,13 +241,13 @@ import Testing
     async throws
   {
     let store = InMemoryJournal()
-    // The decision of all writes together takes eight looks and no time, then each look takes ten milliseconds.
+    // The decision of all writes together takes eight looks and no time, then each look takes four milliseconds.
     let looks = Mutex(0)
     var configuration = Engine.Configuration()
     configuration.threadTime = {
       looks.withLock { looks in
         looks += 1
-        return .milliseconds(10 * max(0, looks - 8))
+        return .milliseconds(4 * max(0, looks - 8))
       }
     }
     try await withEngine(store, configuration: configuration) { engine in

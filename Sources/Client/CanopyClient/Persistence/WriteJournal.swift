@@ -5,7 +5,7 @@ internal import Synchronization
 /// The writes that began or ceased to be pending and that the store has not recorded yet, in two files.
 ///
 /// The call that makes a write appends it before it returns. From then on the write survives the end of the process.
-/// When the server has answered the write, its id is appended, and the application is told after that. The call that
+/// When the server has answered the write, its id is appended, and the application is notified after that. The call that
 /// withdraws a write also appends the id. So no later process sends the write again. Each append costs one system call.
 /// Writes and ids survive a loss of power once the store has recorded them, because the journal is not synchronized
 /// with the disk.
