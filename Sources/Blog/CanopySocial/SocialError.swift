@@ -37,6 +37,7 @@ public enum SocialError: Error, Equatable, Sendable {
   static let noProfile = SocialError.notFound(
     "your account has no user name; choose one with RENAME")
   static let tooManyErasures = SocialError.overloaded(
-    "the data of many users is being removed already; try again in a few minutes, or delete the account alone")
+    "the data of many users is being removed already; try again in a few minutes, or delete the account alone"
+  )
   static let noUser = SocialError.notFound("there is no such user")
 }

@@ -62,7 +62,8 @@ extension Engine {
   ///   - completion: called once, with whether they have moved: after that, on the engine's thread; or at once when the
   ///     engine is stopping.
   public func move(
-    from old: any ListenerGroup, to group: any ListenerGroup, after starts: [StartingListenerID] = [],
+    from old: any ListenerGroup, to group: any ListenerGroup,
+    after starts: [StartingListenerID] = [],
     _ moved:
       @escaping @Sendable () -> [(
         id: ListenerID, listener: @Sendable (Notification) -> Void

@@ -94,7 +94,8 @@ extension Engine {
   ) {
     let snapshot = snapshot
     guard isCurrent,
-      !verdict.isAllowed || seen.allSatisfy({ snapshot.root.at($0.path).isUnchanged(from: $0.node) })
+      !verdict.isAllowed
+        || seen.allSatisfy({ snapshot.root.at($0.path).isUnchanged(from: $0.node) })
     else {
       _ = longAuthorizations.add([id])
       return

@@ -45,7 +45,8 @@ extension Operations {
     guard request.keyCount > Operations.updateKeysMax else { return }
     throw WireError(
       .tooLarge,
-      "the paths of one update may have at most \(Operations.updateKeysMax) keys together; split it into several")
+      "the paths of one update may have at most \(Operations.updateKeysMax) keys together; split it into several"
+    )
   }
 
   private func submit(

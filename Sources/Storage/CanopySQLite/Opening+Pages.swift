@@ -117,7 +117,9 @@ extension Opening {
     if hasLog { try copyLog() }
     for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
     try beforeRenaming()
-    guard FileCalls.renameFile(work, to: path) == 0 else { throw StoreError.unopenable(path, errno) }
+    guard FileCalls.renameFile(work, to: path) == 0 else {
+      throw StoreError.unopenable(path, errno)
+    }
     try synchronizeFolder()
   }
 

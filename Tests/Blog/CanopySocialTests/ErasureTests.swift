@@ -379,7 +379,8 @@ import Testing
     }
   }
 
-  @Test func `a new deletion of the same user is not done with the search of the first`() async throws
+  @Test func `a new deletion of the same user is not done with the search of the first`()
+    async throws
   {
     try await Blog.with { blog in
       var posts: [Key] = []

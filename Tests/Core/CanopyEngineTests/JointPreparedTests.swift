@@ -17,7 +17,10 @@ import Testing
     let body = String(repeating: "x", count: 40)
     return Node(
       children: try (0..<count).map { number in
-        (try Key("k\(number)"), Node(children: [("n", Node(Int64(number % 7))), ("t", Node(body))]))
+        (
+          try Key("k\(number)"),
+          Node(children: [("n", Node(Int64(number % 7))), ("t", Node(body))])
+        )
       })
   }
 

@@ -63,9 +63,11 @@ import Testing
       let onThread = Mutex<[Bool]>([])
       let group = Group()
       for number in 0..<10 {
-        try listen(engine, group, "\(number)", costly {
-          onThread.withLock { $0.append(engine.thread.isCurrent) }
-        })
+        try listen(
+          engine, group, "\(number)",
+          costly {
+            onThread.withLock { $0.append(engine.thread.isCurrent) }
+          })
       }
       _ = await starts.wait(for: 10)
       #expect(onThread.withLock { $0 } == [Bool](repeating: false, count: 10))
@@ -80,13 +82,15 @@ import Testing
     try await withEngine { engine in
       let group = Group()
       let asked = Mutex(0)
-      try listen(engine, group, "a", costly {
-        let number = asked.withLock {
-          $0 += 1
-          return $0
-        }
-        if number < 3 { set(engine, Node(Int64(number))) }
-      })
+      try listen(
+        engine, group, "a",
+        costly {
+          let number = asked.withLock {
+            $0 += 1
+            return $0
+          }
+          if number < 3 { set(engine, Node(Int64(number))) }
+        })
       #expect(await starts.wait(for: 1) == ["a begins after 2"])
       #expect(asked.withLock { $0 } == 3)
       try await engine.set("open", false)
@@ -102,13 +106,15 @@ import Testing
     try await withEngine { engine in
       let group = Group()
       let asked = Mutex(0)
-      try listen(engine, group, "a", costly {
-        let number = asked.withLock {
-          $0 += 1
-          return $0
-        }
-        if !engine.thread.isCurrent { set(engine, Node(Int64(number))) }
-      })
+      try listen(
+        engine, group, "a",
+        costly {
+          let number = asked.withLock {
+            $0 += 1
+            return $0
+          }
+          if !engine.thread.isCurrent { set(engine, Node(Int64(number))) }
+        })
       let last = Engine.startingTriesMax
       #expect(await starts.wait(for: 1) == ["a begins after \(last)"])
       #expect(asked.withLock { $0 } == last + 1)
@@ -202,10 +208,12 @@ import Testing
     let isAsked = Answers<Bool>()
     try await withEngine { engine in
       let group = Group()
-      try listen(engine, group, "a", costly {
-        isAsked.add(true)
-        mayEnd.wait()
-      })
+      try listen(
+        engine, group, "a",
+        costly {
+          isAsked.add(true)
+          mayEnd.wait()
+        })
       _ = await isAsked.wait(for: 1)
       withExtendedLifetime(group) {}
     }

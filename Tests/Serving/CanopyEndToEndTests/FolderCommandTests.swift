@@ -191,7 +191,8 @@ import Testing
       let server = try await ServerProcess(data: data)
       #expect(try await server.terminate() == 0)
       let verified = try await Command.run(["verify", "--data", data])
-      #expect(verified.status == 0 && verified.text.hasPrefix("ok: up to commit 0,"), "\(verified.text)")
+      #expect(
+        verified.status == 0 && verified.text.hasPrefix("ok: up to commit 0,"), "\(verified.text)")
       // The loss of the file in a folder that was used is damage.
       for name in try files.contentsOfDirectory(atPath: data) where name.hasPrefix("canopy.sqlite")
       {

@@ -53,7 +53,9 @@ final class OwnHubSetting: Sendable {
   }
 
   /// The bytes of the events that the shared hub has sent to a connection.
-  func sharedBytes(_ number: Int) async throws -> Int { try await onLoop(number) { $0.sharedBytes } }
+  func sharedBytes(_ number: Int) async throws -> Int {
+    try await onLoop(number) { $0.sharedBytes }
+  }
 
   /// The number of own hubs.
   var ownCount: Int {

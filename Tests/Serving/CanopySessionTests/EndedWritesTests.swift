@@ -82,7 +82,8 @@ import Testing
       let armed = try await armed([(location: "list", json: list(4_000))], operations)
       let isDone = Mutex(false)
       operations.carryOut(
-        armed, as: .anonymous, from: "192.0.2.1", retry: { _ in }, completion: { isDone.withLock { $0 = true } })
+        armed, as: .anonymous, from: "192.0.2.1", retry: { _ in },
+        completion: { isDone.withLock { $0 = true } })
       #expect(!operations.isIdle)
       await operations.endedWritesSubmitted()
       parts.engine.stop()

@@ -194,12 +194,14 @@ import Testing
         }
         try await older.withStore { older in
           if 3...10 ~= sequence {
-            _ = try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
+            _ = try await store.restore(
+              to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
             #expect(try await store.tree().root == history.trees[Int(sequence)].root)
             #expect(try await store.problems().isEmpty)
           } else {
             let error = await #expect(throws: StoreError.self) {
-              try await store.restore(to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
+              try await store.restore(
+                to: .sequence(sequence), from: older, copyTime: 50_000, at: now)
             }
             expectAdvice(error, mentions: "from 3 to 10")
           }

@@ -41,7 +41,9 @@ import Testing
     let children = try (0..<1_000).map { (try Key("k\($0)"), Node(children: [("x", 1)])) }
     var tree = Tree(root: Node(children: [("a", Node(children: children))]))
     let before = tree.root
-    let removals: [Assignment] = try ["a/none", "a/k5/none", "a/k5/x/none", "none/x", "a/.priority"].map {
+    let removals: [Assignment] = try [
+      "a/none", "a/k5/none", "a/k5/x/none", "none/x", "a/.priority",
+    ].map {
       Assignment(try Location($0), .absent)
     }
     await WorkCounter.counting { counter in
