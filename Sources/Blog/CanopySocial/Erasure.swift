@@ -30,6 +30,7 @@ public enum Erasure: Equatable, Sendable {
   static let accountsMax = 100
 
   private static let stage: Key = "stage"
+  private static let round: Key = "round"
 
   /// Creates the remaining work from a mark; nil if it is not one.
   init?(_ node: Node) {
@@ -42,8 +43,12 @@ public enum Erasure: Equatable, Sendable {
     }
   }
 
-  /// The mark in `/erasures`.
-  var node: Node {
+  /// Returns the number of times that the removal of a user has begun again before it was complete. A search for stars
+  /// that began earlier must not end the removal.
+  static func round(of mark: Node) -> Int64 { mark.child(round).integerValue ?? 0 }
+
+  /// Returns the mark in `/erasures`.
+  func node(round: Int64 = 0) -> Node {
     let stage =
       switch self {
       case .account: "account"
@@ -51,7 +56,8 @@ public enum Erasure: Equatable, Sendable {
       case .comments: "comments"
       case .stars: "stars"
       }
-    return Node(children: [(Erasure.stage, Node(stage))])
+    let members = [(Erasure.stage, Node(stage))]
+    return Node(children: round == 0 ? members : members + [(Erasure.round, Node(round))])
   }
 
   /// Notes that everything of a user is to be removed, before the account is deleted. Writes nothing if that is noted
@@ -68,19 +74,22 @@ public enum Erasure: Equatable, Sendable {
     if let pendingMax, mark.isAbsent, marks.childCount >= pendingMax {
       throw SocialError.tooManyErasures
     }
+    let round = mark.isAbsent ? 0 : min(max(0, Erasure.round(of: mark)), 1 << 40) + 1
     return Decision(
-      try Write([.init(Layout.path(Layout.erasures, uid), Erasure.account.node)]), ())
+      try Write([.init(Layout.path(Layout.erasures, uid), Erasure.account.node(round: round))]), ())
   }
 
   /// Returns the assignments that note that accounts are deleted.
   static func withoutAccounts(_ uids: some Sequence<Key>, in root: Node) -> [Assignment] {
     uids.compactMap { uid in
       let place = Layout.path(Layout.erasures, uid)
-      guard Erasure(root.at(place)) == .account else { return nil }
+      let mark = root.at(place)
+      guard Erasure(mark) == .account else { return nil }
       let hasEntries = [Layout.userPosts, Layout.userComments].contains {
         root.child($0).child(uid).childCount > 0
       }
-      return Assignment(place, (hasEntries ? Erasure.posts : .stars).node)
+      let stage = hasEntries ? Erasure.posts : .stars
+      return Assignment(place, stage.node(round: Erasure.round(of: mark)))
     }
   }
 }
@@ -176,7 +185,8 @@ extension Erasure {
       guard root.child(Layout.userPosts).child(uid).childCount == 0,
         root.child(Layout.userComments).child(uid).childCount == 0
       else {
-        assignments.append(Assignment(mark, Erasure.posts.node))
+        let round = Erasure.round(of: root.at(mark))
+        assignments.append(Assignment(mark, Erasure.posts.node(round: round)))
         return false
       }
       if let name = Users.username(of: uid, in: root), let key = try? Key(name.asciiLowercased) {

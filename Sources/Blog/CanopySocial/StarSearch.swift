@@ -4,8 +4,9 @@ public import CanopyTree
 /// The search for the stars of all users whose remaining work is `Erasure.stars`, in all posts.
 ///
 /// Nothing lists the stars by user. So the search looks at each post once, for all of these users together: the cost does
-/// not depend on their number. It reads versions of the tree beside the writer, and the writer gets only what was found. It
-/// also finds the posts of these users that the lists of the users lack. At its end it removes the profiles, and the marks.
+/// not depend on their number. It reads versions of the tree beside the writer, and the writer gets only the stars that
+/// it has found. It also finds the posts of these users that the lists of the users lack. At its end it removes the
+/// profiles, and the marks.
 ///
 /// It is kept in memory alone. After a restart a new search begins with the first post.
 ///
@@ -20,9 +21,9 @@ public import CanopyTree
 public struct StarSearch: Sendable {
   /// The next step of a search.
   public enum Step: Equatable, Sendable {
-    /// To look at the next posts, beside the writer.
+    /// Looks at the next posts, beside the writer.
     case look
-    /// To remove the next stars that were found, or the next profiles.
+    /// Removes the next stars that were found, or the next profiles.
     case write
   }
 
@@ -32,7 +33,8 @@ public struct StarSearch: Sendable {
     let uid: Key
   }
 
-  private let uids: Set<Key>
+  /// The users, with the rounds of their marks: see `Erasure.round(of:)`.
+  private let uids: [Key: Int64]
   /// The users whose profiles are not removed.
   private var unfinished: ArraySlice<Key>
   /// The post that was looked at last.
@@ -42,14 +44,17 @@ public struct StarSearch: Sendable {
 
   /// Begins a search for all users whose posts and comments are removed; nil if there is none. O(marks).
   init?(in root: Node) {
-    var uids: [Key] = []
+    var (uids, inOrder): ([Key: Int64], [Key]) = ([:], [])
     root.child(Layout.erasures).forEachChild { uid, mark in
-      if Erasure(mark) == .stars { uids.append(uid) }
+      if Erasure(mark) == .stars {
+        uids[uid] = Erasure.round(of: mark)
+        inOrder.append(uid)
+      }
       return true
     }
     guard !uids.isEmpty else { return nil }
-    self.uids = Set(uids)
-    unfinished = uids[...]
+    self.uids = uids
+    unfinished = inOrder[...]
   }
 
   /// The next step; nil at the end.
@@ -75,7 +80,7 @@ public struct StarSearch: Sendable {
     var lookups = 0
     for (id, post) in posts {
       after = id
-      if let author = Posts.uid(of: post), uids.contains(author) {
+      if let author = Posts.uid(of: post), uids[author] != nil {
         found.append(Found(post: id, uid: author))
       } else {
         let stars = post.child(Layout.stars)
@@ -90,10 +95,12 @@ public struct StarSearch: Sendable {
   /// Returns the users who have one of the stars. Looks up the smaller number: the stars or the users.
   private func starred(_ stars: Node) -> [Key] {
     guard stars.childCount > 0 else { return [] }
-    if stars.childCount > uids.count { return uids.filter { !stars.child($0).isAbsent } }
+    if stars.childCount > uids.count {
+      return uids.keys.filter { !stars.child($0).isAbsent }
+    }
     var result: [Key] = []
     stars.forEachChild { uid, _ in
-      if uids.contains(uid) { result.append(uid) }
+      if uids[uid] != nil { result.append(uid) }
       return true
     }
     return result
@@ -144,7 +151,8 @@ public struct StarSearch: Sendable {
   }
 
   private func isSearched(_ uid: Key, in root: Node) -> Bool {
-    Erasure(root.at(Layout.path(Layout.erasures, uid))) == .stars
+    let mark = root.at(Layout.path(Layout.erasures, uid))
+    return Erasure(mark) == .stars && Erasure.round(of: mark) == uids[uid]
   }
 
   /// The most stars of one commit. Each has two copies.

@@ -87,7 +87,10 @@ extension UnfinishedWork {
           switch Erasure(node) {
           case .stars: continue
           case .account:
-            let accounts = marks[position...].lazy.filter { Erasure($0.node) == .account }
+            // The marks before this one as well: those behind it may never end.
+            let first = root.child(place).children(after: nil, limit: Self.examinedMax)
+            let all = marks[position...] + first.prefix { $0.key < key }
+            let accounts = all.lazy.filter { Erasure($0.node) == .account }
             return Mark(
               place: place, key: key,
               accountsToDelete: accounts.prefix(Erasure.accountsMax).map { $0.key })

@@ -81,7 +81,8 @@ public enum UnfinishedWork {
     case .comments: rest = removal.removeComments(of: uid) ? .stars : .comments
     case .stars: return nil
     }
-    let change = Assignment(place, rest?.node ?? .absent)
+    let round = Erasure.round(of: root.at(place))
+    let change = Assignment(place, rest?.node(round: round) ?? .absent)
     return try Write(setting: removal.distinctAssignments + [change])
   }
 

@@ -7,7 +7,7 @@ internal import Synchronization
 /// The sequence numbers after an event that may have undone commits: a restore, a new namespace in place of a removed
 /// one, an accepted loss, or a loss of power after relaxed writes.
 ///
-/// Clients have seen the undone commits, and nobody knows how many there were. A new commit with the number of such a
+/// Clients have seen the undone commits, and their number is unknown. A new commit with the number of such a
 /// commit would let a client resume as if it had all earlier changes. So the numbers continue at a number that depends on
 /// the time: it grows faster than any server makes commits.
 ///

@@ -362,13 +362,22 @@ struct Opening {
       try FileManager.default.createDirectory(
         atPath: work, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
       try pool.read { try SQLiteStore.copy($0, to: work) }
+      // A link whose target is missing has that name. The copy must not replace it.
+      var status = stat()
+      if lstat(kept, &status) == 0 {
+        errno = EEXIST
+        throw FileError("create", kept)
+      }
       guard FileCalls.renameFile(work + "/canopy.sqlite", to: kept) == 0 else {
         throw FileError("create", kept)
       }
       try AtomicFile.synchronizeFolder(of: kept)
     } catch {
       // The name may not be on the disk, so the next start makes the copy again.
-      _ = FileCalls.removeFile(kept)
+      var status = stat()
+      if lstat(kept, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+        _ = FileCalls.removeFile(kept)
+      }
       throw StoreError.inaccessible(
         "\(folder) is of an older version of Canopy, and the copy of it that an update keeps cannot be written: make "
           + "room on the disk, or copy the folder to a larger one (\(error))")

@@ -230,8 +230,9 @@ enum ProtocolReference {
     |---|---|
     \(eventLines.map { "| \($0.form) | `\($0.line)` |" }.joined(separator: "\n"))
 
-    The data of `put` and `patch` have priorities, as with the option `export`. Their paths are relative to the
-    path of the subscription. After `cancel` no more events come for the subscription.
+    In the form `sync` the data of `put` and `patch` have priorities, as with the option `export`. Their paths are relative
+    to the path of the subscription. A resumed subscription in the form `child` may get a `put` with the whole state; its
+    data have no priorities, as those of all events in this form. After `cancel` no more events come for the subscription.
 
 
     """

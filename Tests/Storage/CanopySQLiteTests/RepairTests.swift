@@ -130,7 +130,7 @@ import Testing
     let (root, sequence) = try await accept(
       after: "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")
     #expect(root.child("n").childCount == 8)
-    #expect(sequence == 11)
+    #expect(sequence >= 10 + NewNumbers.gap)
   }
 
   @Test
@@ -151,7 +151,7 @@ import Testing
     let (root, sequence) = try await accept(
       after: "UPDATE commits SET sequence = \(number) WHERE sequence = 10")
     #expect(root.child("n").childCount == 9)
-    #expect((10...11).contains(sequence))
+    #expect(sequence >= 9 + NewNumbers.gap)
   }
 
   @Test(arguments: [Int64.min, -1, .max], ["checkpoint", "base", "last_commit"])
@@ -169,7 +169,7 @@ import Testing
   {
     let (root, sequence) = try await accept(after: "DELETE FROM commits WHERE sequence = 2")
     #expect(root.child("n").childCount == 10)
-    #expect(sequence == 11)
+    #expect(sequence >= 10 + NewNumbers.gap)
   }
 
   @Test func `an altered row is removed, and the others stay`() async throws {
@@ -190,7 +190,7 @@ import Testing
     let (root, sequence) = try await accept(after: "UPDATE meta SET " + change)
     #expect(root.child("n").childCount == 10)
     #expect(root.at(try Path("n/1")).childCount == 20)
-    #expect(sequence == 11)
+    #expect(sequence >= 10 + NewNumbers.gap)
   }
 
   @Test func `an altered account is removed`() async throws {

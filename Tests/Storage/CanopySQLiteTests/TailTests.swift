@@ -142,7 +142,7 @@ import Testing
     try old.write(to: URL(filePath: folder.database))
     let reading = try SQLiteStore.reading(folder.path)
     #expect(reading.losses.count == 2)
-    #expect(reading.losses.first?.contains("2 commits") == true)
+    #expect(reading.losses.first?.contains("the commits 2 to 3, which were stored") == true)
     #expect(reading.losses.last?.contains("1 changes to accounts") == true)
     try reading.close()
     #expect(throws: StoreError.self) { try SQLiteStore(folder: folder.path) }
