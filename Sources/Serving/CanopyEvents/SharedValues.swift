@@ -24,11 +24,16 @@ final class SharedValues {
     case connection(ObjectIdentifier)
   }
 
-  /// The place in the sums of a subscription that counts.
-  struct Place {
+  /// The place in the sums of a subscription that counts. An object, so that the many subscriptions that do not count
+  /// have no room for it.
+  final class Place {
     fileprivate let values: SharedValues
     fileprivate let owner: Owner
     fileprivate let listening: Listening
+
+    fileprivate init(_ values: SharedValues, _ owner: Owner, _ listening: Listening) {
+      (self.values, self.owner, self.listening) = (values, owner, listening)
+    }
   }
 
   private struct View {
@@ -51,7 +56,7 @@ final class SharedValues {
     var sum = sums.removeValue(forKey: owner) ?? Sum()
     var view = sum.views[listening] ?? View()
     if subscription.sharedValue == nil {
-      subscription.sharedValue = Place(values: self, owner: owner, listening: listening)
+      subscription.sharedValue = Place(self, owner, listening)
       view.subscriptions += 1
     }
     sum.bytes += bytes - view.bytes
