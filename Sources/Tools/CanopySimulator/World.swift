@@ -61,8 +61,8 @@ final class World: @unchecked Sendable {
     return history.finding
   }
 
-  /// The most bytes that connections may hold: those of two resumptions for each subscription, and a little for the rest.
-  /// After a break, that of the connection before may be under way.
+  /// The most bytes that connections may hold: those of two resumptions for each subscription, and a little for the
+  /// rest. After a break, that of the connection before may be under way.
   private var memoryMax: Int {
     let subscriptions = raw.reduce(0) { $0 + $1.subscriptionCount } + 2 * library.count
     return 1024 * 1024 + 2 * subscriptions * Session.resumptionBytes
