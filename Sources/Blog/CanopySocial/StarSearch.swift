@@ -3,10 +3,10 @@ public import CanopyTree
 
 /// The search for the stars of all users whose remaining work is `Erasure.stars`, in all posts.
 ///
-/// Nothing lists the stars by user. So the search looks at each post once, for all of these users together: the cost does
-/// not depend on their number. It reads versions of the tree beside the writer, and the writer gets only the stars that
-/// it has found. It also finds the posts of these users that the lists of the users lack. At its end it removes the
-/// profiles, and the marks.
+/// The tree has no list of a user's stars. So the search looks at each post once, for all of these users together: the
+/// cost does not depend on their number. It reads versions of the tree beside the writer, and the writer gets only the
+/// stars that it has found. It also finds the posts of these users that the lists of the users lack. At its end it
+/// removes the profiles, and the marks.
 ///
 /// It is kept in memory alone. After a restart a new search begins with the first post.
 ///
@@ -42,7 +42,7 @@ public struct StarSearch: Sendable {
   private var isOver = false
   private var found: ArraySlice<Found> = []
 
-  /// Begins a search for all users whose posts and comments are removed; nil if there is none. O(marks).
+  /// Begins a search for all users whose posts and comments are removed. Nil if there is no such user. O(marks).
   init?(in root: Node) {
     var (uids, inOrder): ([Key: Int64], [Key]) = ([:], [])
     root.child(Layout.erasures).forEachChild { uid, mark in

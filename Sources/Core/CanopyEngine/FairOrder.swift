@@ -100,9 +100,6 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
     self.clock = max(self.clock, clock)
   }
 
-  /// The number of members that have left the order and are not forgotten.
-  var remembered: Int { ends.count }
-
   private mutating func keep(_ end: Int, of key: Key) {
     guard end > clock else { return }
     if ends.count >= forgetsAt {

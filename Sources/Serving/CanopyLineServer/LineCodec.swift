@@ -115,11 +115,11 @@ struct LineCodec {
   private func append(
     entry key: Key, _ node: Node, to output: inout JSONOutput, upTo bytesMax: Int
   ) -> Bool {
-    // A list has a hundred entries, so each is appended without closures.
-    output.append("{\"id\":")
-    output.append(key: key)
-    let isWhole = encoded.append(membersOf: node, to: &output, upTo: bytesMax)
-    output.append("}")
+    var isWhole = true
+    output.object {
+      $0.member("id", key)
+      isWhole = encoded.append(membersOf: node, to: &$0, upTo: bytesMax)
+    }
     return isWhole
   }
 

@@ -30,8 +30,8 @@ extension Session {
     return true
   }
 
-  /// Returns the subscription that is to get the commits that were withheld from it next; nil if there is none, or no room.
-  /// First come those for which there was no room before.
+  /// Returns the next subscription that gets its withheld commits; nil if none is left, or if there is no room. First
+  /// come those for which there was no room before.
   ///
   /// - Parameters:
   ///   - unsentEventBytes: the bytes of events that the transport has not sent.

@@ -371,13 +371,12 @@ struct Opening {
       guard FileCalls.renameFile(work + "/canopy.sqlite", to: kept) == 0 else {
         throw FileError("create", kept)
       }
-      try AtomicFile.synchronizeFolder(of: kept)
-    } catch {
-      // The name may not be on the disk, so the next start makes the copy again.
-      var status = stat()
-      if lstat(kept, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+      do { try AtomicFile.synchronizeFolder(of: kept) } catch {
+        // The name may not be on the disk, so the next start makes the copy again.
         _ = FileCalls.removeFile(kept)
+        throw error
       }
+    } catch {
       throw StoreError.inaccessible(
         "\(folder) is of an older version of Canopy, and the copy of it that an update keeps cannot be written: make "
           + "room on the disk, or copy the folder to a larger one (\(error))")

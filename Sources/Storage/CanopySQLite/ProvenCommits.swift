@@ -12,7 +12,7 @@ struct ProvenCommits {
   private(set) var unproven: [Int64] = []
   /// The number of commits whose own checksum was altered.
   private(set) var wrongChecksums = 0
-  /// The number of the last commit, proven or not; nil if there is none.
+  /// The number of the last commit that was added, proven or not; nil before the first.
   private(set) var last: Int64?
 
   /// The number of the commit before the next one.
