@@ -251,12 +251,12 @@ private final class LineReplica {
         let base = try Location(try #require(members.text("path")))
         let data = try #require(members["data"])
         if members.text("event") == "patch" {
-          for (below, value) in try JSONReader.readUpdate(json: data) {
-            let path = base.path.appending(below.path)
-            _ = tree.apply([
-              Assignment(Location(path, isPriority: below.isPriority), value.node)
-            ])
-          }
+          // One update: a priority belongs to the value that the other entries make.
+          _ = tree.apply(
+            try JSONReader.readUpdate(json: data).map { below, value in
+              let path = base.path.appending(below.path)
+              return Assignment(Location(path, isPriority: below.isPriority), value.node)
+            })
         } else {
           _ = tree.apply([Assignment(base, try WriteValue(json: data).node)])
         }
