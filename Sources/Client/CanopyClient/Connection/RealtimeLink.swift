@@ -17,6 +17,8 @@ struct RealtimeLink {
     /// The whole location, if the server has no index for the query and sends everything. The client filters.
     var whole: Tree?
     var isAnswered = false
+    /// The last unanswered request that ended a listener with the same messages; nil if there was none.
+    let former: Int64?
   }
 
   private var lastNumber: Int64 = 0
@@ -25,6 +27,8 @@ struct RealtimeLink {
   /// Answers that arrived before those to earlier requests.
   private var early: [Int64: Answer] = [:]
   private var listeners: [Int64: Listener] = [:]
+  /// The unanswered requests that ended listeners, in order, with the queries of these.
+  private var endings: Deque<(number: Int64, spec: QuerySpec)> = []
   /// The host of later connections, which the server named; nil for that of the URL.
   var redirect: Endpoint?
   /// The ID of the last connection, by which the server ends it when the client connects again; nil if there was none.
@@ -42,6 +46,7 @@ struct RealtimeLink {
     awaited = []
     early = [:]
     listeners = [:]
+    endings = []
   }
 
   // MARK: Answers
@@ -54,6 +59,7 @@ struct RealtimeLink {
   ///
   /// - Returns: the answers that are due now; nil if no request awaits this one.
   mutating func take(_ answer: Answer, to number: Int64) -> [Answer]? {
+    if let index = endings.firstIndex(where: { $0.number == number }) { endings.remove(at: index) }
     if awaited.first == number {
       awaited.removeFirst()
       var due = [answer]
@@ -71,12 +77,28 @@ struct RealtimeLink {
   // MARK: Listeners
 
   mutating func begin(_ tag: ListenTag, _ spec: QuerySpec) {
-    listeners[Int64(tag.number)] = Listener(spec: spec)
+    let former = endings.last { $0.spec.hasMessagesLike(spec) }
+    listeners[Int64(tag.number)] = Listener(spec: spec, former: former?.number)
   }
 
   /// Ends a listener. Returns its query; nil if there is no such listener.
   mutating func end(_ tag: ListenTag) -> QuerySpec? {
     listeners.removeValue(forKey: Int64(tag.number))?.spec
+  }
+
+  /// Records that the last request ends a listener of a query.
+  ///
+  /// Messages of a listener to a whole location name no listener. The server handles requests in their order. So until
+  /// it answers this one, messages about the location belong to the listener that ends, and not to one that has begun
+  /// after it: that one would take an old value for a new one.
+  mutating func expectEnd(of spec: QuerySpec) {
+    guard let number = awaited.last else { return }
+    endings.append((number, spec))
+  }
+
+  /// Whether messages cannot be those of a listener yet, as the end of an earlier one is not answered. O(unanswered ends).
+  private func isEarly(_ listener: Listener) -> Bool {
+    listener.former.map { former in endings.contains { $0.number == former } } ?? false
   }
 
   /// Returns the query of a listener; nil if there is no such listener.
@@ -90,7 +112,7 @@ struct RealtimeLink {
   /// Returns the listener of a cancellation.
   func listener(at path: Path, _ query: Query?) -> ListenTag? {
     let found = listeners.filter { _, listener in
-      guard listener.spec.path == path else { return false }
+      guard listener.spec.path == path, !isEarly(listener) else { return false }
       return query.map { $0 == listener.spec.query } ?? listener.spec.query.isUnbounded
     }
     return found.keys.min().map { ListenTag(number: Int($0)) }
@@ -144,9 +166,19 @@ struct RealtimeLink {
     var found: (number: Int64, depth: Int)?
     for (number, listener) in listeners where listener.spec.query.isUnbounded {
       let base = listener.spec.path
-      guard path.hasPrefix(base), (found?.depth ?? -1) < base.count else { continue }
+      guard path.hasPrefix(base), (found?.depth ?? -1) < base.count, !isEarly(listener) else {
+        continue
+      }
       found = (number, base.count)
     }
     return found?.number
+  }
+}
+
+extension QuerySpec {
+  /// Whether a message about a location may belong to a listener of this query as well as to one of another query.
+  fileprivate func hasMessagesLike(_ other: QuerySpec) -> Bool {
+    guard query.isUnbounded, other.query.isUnbounded else { return self == other }
+    return path.hasPrefix(other.path) || other.path.hasPrefix(path)
   }
 }

@@ -262,7 +262,9 @@ extension RepositoryState {
     guard phase.isReady else { return }
     if endpoint.isRealtime {
       guard let spec = link.end(tag) else { return }
-      send(.nothing, .unlisten(subscription: Int64(tag.number), spec))
+      if send(.nothing, .unlisten(subscription: Int64(tag.number), spec)) {
+        link.expectEnd(of: spec)
+      }
     } else if let number = subscriptions.end(tag) {
       unlisten(number)
     }

@@ -176,6 +176,40 @@ import Testing
     #expect(link.listener(at: try Path("b"), nil) == nil)
   }
 
+  @Test(arguments: ["a", "a/b", "a/b/c"])
+  func `late messages of a listener that ends do not belong to one that begins`(
+    _ begins: String
+  ) throws {
+    var link = RealtimeLink()
+    let (former, next) = (ListenTag(number: 1), ListenTag(number: 2))
+    let (old, new) = (try Path("a/b"), try Path(begins))
+    func request() -> Int64 {
+      let number = link.nextNumber()
+      link.expect(number)
+      return number
+    }
+    func taken() throws -> ListenTag? {
+      let path = try Path("a/b/c/d")
+      return link.take([Assignment(path, 1)], at: path, tag: nil)?.0
+    }
+    let answer = RealtimeLink.Answer(status: "ok", data: [])
+    link.begin(former, QuerySpec(old))
+    let (beginning, ending) = (request(), request())
+    _ = link.take(answer, to: beginning)
+    let ended = link.end(former)
+    #expect(ended == QuerySpec(old))
+    link.expectEnd(of: QuerySpec(old))
+    link.begin(next, QuerySpec(new))
+    let early = try taken()
+    #expect(early == nil && link.listener(at: new, nil) == nil)
+    // Another listener is not concerned.
+    link.begin(ListenTag(number: 3), QuerySpec(try Path("other")))
+    #expect(link.listener(at: try Path("other"), nil) == ListenTag(number: 3))
+    _ = link.take(answer, to: ending)
+    let later = try taken()
+    #expect(later == next && link.listener(at: new, nil) == next)
+  }
+
   // MARK: Identity
 
   @Test func `a refresh token is kept apart from a token of the database`() {
