@@ -79,15 +79,19 @@ struct Compare: ParsableCommand {
 /// Raises the limit on open files, as far as this user may: a thousand listeners need two thousand.
 ///
 /// - Parameter count: the wanted number, of which only root gets more than the hard limit; otherwise that limit is set.
-func raiseFileLimit(to count: Int = 0) {
+/// - Returns: the new limit; the wanted number if the system tells none.
+@discardableResult
+func raiseFileLimit(to count: Int = 0) -> Int {
+  let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
   var limit = rlimit()
-  guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+  guard getrlimit(resource, &limit) == 0 else { return count }
   if count > limit.rlim_max {
     var wanted = rlimit(rlim_cur: rlim_t(count), rlim_max: rlim_t(count))
-    if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &wanted) == 0 { return }
+    if setrlimit(resource, &wanted) == 0 { return count }
   }
+  let present = limit.rlim_cur
   limit.rlim_cur = limit.rlim_max
-  setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  return Int(clamping: setrlimit(resource, &limit) == 0 ? limit.rlim_max : present)
 }
 
 extension PeerName {

@@ -41,7 +41,7 @@ struct Growth: ParsableCommand {
       Children.endAll()
       withExtendedLifetime(signals) {}
     }
-    raiseFileLimit(to: 65_536)
+    let listeners = listeners(openFiles: raiseFileLimit(to: 65_536))
     let seed = seed == 0 ? UInt64.random(in: 1...UInt64.max >> 16) : seed
     say("seed \(seed)")
     let run = try GrowthRun(rounds: rounds, seconds: seconds, seed: seed)
@@ -66,6 +66,17 @@ struct Growth: ParsableCommand {
     }
     if !report.failures.isEmpty { throw ExitCode(1) }
   }
+
+  /// Returns the greatest number of listeners for which the limit on open files leaves room.
+  private func listeners(openFiles: Int) -> Int {
+    let most = max(10, openFiles - Growth.otherFiles)
+    guard listeners > most else { return listeners }
+    say("a process may open \(openFiles) files here, so there are at most \(most) listeners")
+    return most
+  }
+
+  /// The files that a server opens for other things than its listeners, with those of its namespaces.
+  private static let otherFiles = 2_000
 
   /// The sizes of a curve: tenfold each time, and the greatest one.
   private func sizes(from least: Int, to greatest: Int) -> [Int] {
