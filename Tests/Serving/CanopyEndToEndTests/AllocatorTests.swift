@@ -18,7 +18,7 @@ import Testing
     #expect(variables.contains("GLIBC_TUNABLES=glibc.malloc.tcache_count=256"))
     #expect(try String(contentsOfFile: "/proc/\(server.pid)/comm", encoding: .utf8) == "canopy\n")
     let client = try await server.connect()
-    #expect(try await client.request("PING") == "+\"PONG\"")
+    try await client.expect("PING", "+\"PONG\"")
     #expect(try await server.terminate() == 0)
   }
 

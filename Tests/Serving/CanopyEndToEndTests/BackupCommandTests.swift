@@ -20,19 +20,19 @@ import Testing
 
   private func export(_ folder: String, _ path: String = "/") async throws -> String {
     let ending = try await Command.run(["export", "--data", folder, path])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     return ending.text
   }
 
   private func run(_ arguments: String..., mentions words: String...) async throws {
     let ending = try await Command.run(arguments)
-    #expect(ending.status == 0, "\(arguments): \(ending.text)\(ending.errors)")
+    #expect(ending.status == 0, "\(arguments): \(ending)")
     for word in words { #expect(ending.text.contains(word), "\(arguments): \(ending.text)") }
   }
 
   private func expectRefusal(_ arguments: String..., mentions word: String) async throws {
     let ending = try await Command.run(arguments)
-    #expect(ending.isSentence && ending.errors.contains(word), "\(arguments): \(ending.errors)")
+    #expect(ending.isSentence && ending.errors.contains(word), "\(arguments): \(ending)")
   }
 
   /// Writes numbers one after the other until the flag is set, and returns the last one.
@@ -71,7 +71,7 @@ import Testing
       isDone.set()
       return (ending, try await tasks.next() ?? 0)
     }
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     let status = try #require(try await shop.value("BACKUPS")["backups"]?.elements)
     #expect(status.isEmpty, "the command has moved the backup to its file")
     #expect(try FileManager.default.contentsOfDirectory(atPath: data + "/backups").isEmpty)
@@ -90,8 +90,10 @@ import Testing
     #expect(try await export(new, "/n/k\(count + 1)") == "null\n")
     let next = try await ServerProcess(data: new)
     let client = try await next.connect()
-    #expect(try await client.request("GET /gone") == "+true", "the on-disconnect write is made")
-    #expect(try await client.code("GET /users") == "PERMISSION_DENIED", "the rules are kept")
+    // The on-disconnect write is made.
+    try await client.expect("GET /gone", "+true")
+    // The rules are kept.
+    try await client.expect("GET /users", failsWith: "PERMISSION_DENIED")
     try await client.value("AUTH \(token)")
     try await client.value("LOGIN ada@example.org \"engine of 1843\"")
     try await client.value(try ServerProcess.authentication(data: new))
@@ -115,9 +117,9 @@ import Testing
     #expect(try await server.terminate() == 0)
     try await run("backup", "--data", data, file)
     let verified = try await Command.run(["verify", file])
-    #expect(verified.status == 1 && verified.text.contains("commentCount"), "\(verified.text)")
+    #expect(verified.status == 1 && verified.text.contains("commentCount"), "\(verified)")
     let restored = try await Command.run(["restore", file, "--data", new])
-    #expect(restored.status == 0, "\(restored.errors)")
+    #expect(restored.status == 0, "\(restored)")
     #expect(restored.errors.contains("a problem of the backup remains: "), "\(restored.errors)")
     #expect(try await export(new) == export(data))
   }
@@ -155,8 +157,7 @@ import Testing
     var damaged = name == "rules.json" ? Data("{}".utf8) : whole
     damaged[damaged.count / 2] = 1
     try damaged.write(to: path)
-    let reply = try await client.request("BACKUP")
-    #expect(reply.hasPrefix("-UNAVAILABLE") && reply.contains(data + "/" + name), "\(reply)")
+    try await client.expect("BACKUP", failsWith: "UNAVAILABLE", data + "/" + name)
     let failed = try await client.value("BACKUPS")
     #expect(failed["failures"]?.integer == 1 && failed["backups"]?.elements?.isEmpty == true)
     try await eventually {
@@ -190,7 +191,7 @@ import Testing
     _ = try maker.make(in: folder.file(".work")) { _ in file }
 
     let verified = try await Command.run(["verify", file])
-    #expect(verified.status == 1 && verified.text.contains(name), "\(verified.text)")
+    #expect(verified.status == 1 && verified.text.contains(name), "\(verified)")
     try await run(
       "restore", file, "--data", new,
       mentions: "lost: \(name), which cannot be read; the next start makes a new one",
@@ -203,7 +204,7 @@ import Testing
     #expect(next.log.contains("a file of secrets is missing and written again"), "\(next.log)")
     let admin = try await next.connect()
     try await admin.value(try ServerProcess.authentication(data: new))
-    #expect(try await admin.request("GET /a") == "+1")
+    try await admin.expect("GET /a", "+1")
     #expect(try await next.terminate() == 0)
     try await run("verify", "--data", new, mentions: "ok: ")
   }
@@ -265,7 +266,7 @@ import Testing
       altered[place] ^= 4
       try altered.write(to: URL(filePath: file))
       let verified = try await Command.run(["verify", file])
-      #expect(verified.status == 1 && verified.text.contains("is damaged"), "\(verified.text)")
+      #expect(verified.status == 1 && verified.text.contains("is damaged"), "\(verified)")
       try await expectRefusal("restore", file, "--data", new, mentions: "is damaged")
     }
     try bytes.dropLast().write(to: URL(filePath: file))
@@ -308,11 +309,11 @@ import Testing
       ["--up-to-sequence", "-1"],
     ] {
       let ending = try await Command.run(["restore", file, "--data", folder.file("no")] + point)
-      #expect(ending.isSentence, "\(point): \(ending.errors)")
+      #expect(ending.isSentence, "\(point): \(ending)")
     }
     for wrong in [["--up-to-time", "yesterday"], ["--older", file], ["--namespace", "shop"]] {
       let ending = try await Command.run(["restore", file, "--data", folder.file("no")] + wrong)
-      #expect(ending.status == 64, "\(wrong): \(ending.errors)")
+      #expect(ending.status == 64, "\(wrong): \(ending)")
     }
     #expect(!FileManager.default.fileExists(atPath: folder.file("no")))
   }
@@ -327,7 +328,7 @@ import Testing
           "-c", "trap '' XFSZ; ulimit -f \(blocks); \"$0\" backup --data \"$1\" \"$2\"",
           Command.path, data, file,
         ], program: "/bin/sh")
-      #expect(ending.isSentence, "\(blocks): \(ending.status) \(ending.errors)")
+      #expect(ending.isSentence, "\(blocks): \(ending)")
       #expect(try folder.files() == ["data"])
     }
     try await run("backup", "--data", data, file)

@@ -55,7 +55,7 @@ import Testing
       // The reply shows that the server has accepted the connections before. The kernel queues few unaccepted
       // connections, and lets others wait for seconds.
       let late = try await server.connect()
-      #expect(try await late.request("PING") == "+\"PONG\"")
+      try await late.expect("PING", "+\"PONG\"")
       await late.disconnect()
     }
     let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(server.pid)/fd").count
@@ -113,7 +113,7 @@ import Testing
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)
     let warm = try await server.connect()
-    #expect(try await warm.request("PING") == "+\"PONG\"")
+    try await warm.expect("PING", "+\"PONG\"")
     var listeners = try await Listeners(
       server, authentication: try ServerProcess.authentication(data: folder.path))
     let (connections, each) = (Listeners.connections, Listeners.perConnection)
@@ -215,31 +215,32 @@ import Testing
     fill()
     if limit { try await setLimit("1000000:unlimited") }
     let body = String(repeating: "x", count: 50_000)
+    let request = "POST title \(body)"
     var reply = ""
     var acknowledged: [String] = []
     for _ in 0..<400 {
-      reply = try await client.request("POST title \(body)")
+      reply = try await client.request(request)
       guard reply.hasPrefix("+") else { break }
       acknowledged.append(
         try #require(try JSONValue(json: String(reply.dropFirst()))["id"]?.string))
     }
-    #expect(reply.hasPrefix("-UNAVAILABLE "), "\(reply)")
+    expectReply(reply, to: request, failsWith: "UNAVAILABLE")
     for _ in 0..<5 {
-      #expect(try await client.code("POST title \(body)") == "UNAVAILABLE")
+      try await client.expect(request, failsWith: "UNAVAILABLE")
       #expect(try await client.text("title", "SHOW \(id)") == "title")
-      #expect(try await client.request("PING") == "+\"PONG\"")
+      try await client.expect("PING", "+\"PONG\"")
     }
     makeRoom()
     if limit { try await setLimit("unlimited:unlimited") }
     for _ in 0..<5 {
-      acknowledged.append(try await client.text("id", "POST title \(body)"))
+      acknowledged.append(try await client.text("id", request))
     }
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 0, "\(verified.text) \(verified.errors)")
+    #expect(verified.status == 0, "\(verified)")
     let restarted = try await ServerProcess(data: data)
     let again = try await restarted.connect()
-    for id in acknowledged { #expect(try await again.request("SHOW \(id)").hasPrefix("+{\"id\"")) }
+    for id in acknowledged { try await again.expect("SHOW \(id)", hasPrefix: "+{\"id\"") }
     #expect(try await restarted.terminate() == 0)
   }
 }

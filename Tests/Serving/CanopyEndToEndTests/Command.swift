@@ -6,17 +6,47 @@ import Testing
 /// The `canopy` command, built beside the tests.
 enum Command {
   /// The exit status and the output of a command.
-  struct Ending {
+  struct Ending: CustomStringConvertible {
+    /// The command and its arguments.
+    var command: [String]
     var status: Int32
     var output: [UInt8]
     var errors: String
 
     var text: String { String(decoding: output, as: UTF8.self) }
 
+    /// The command and its ending, for the messages of failures.
+    var description: String {
+      """
+      the ending of a command is wrong
+      command: \(command.joined(separator: " "))
+      status:  \(status)
+      output:  \(Self.shortened(text))
+      errors:  \(Self.shortened(errors))
+      """
+    }
+
+    private static func shortened(_ text: String) -> String {
+      text.count > 4_000 ? "\(text.prefix(4_000))… (\(text.utf8.count) bytes)" : text
+    }
+
     /// Whether the command ended with an error sentence on stderr, and not by a trap.
     var isSentence: Bool {
       status > 0 && status < 128 && errors.hasPrefix("Error: ") && !errors.contains("Fatal error")
         && !errors.contains("NSError") && !errors.contains("errno")
+    }
+
+    /// Expects this exit status. A violation prints the command and its ending.
+    func expect(status: Int32, at location: SourceLocation = #_sourceLocation) {
+      #expect(self.status == status, "\(self)", sourceLocation: location)
+    }
+
+    /// Expects that the command ended with an error sentence.
+    func expectSentence(
+      _ comment: String? = nil, at location: SourceLocation = #_sourceLocation
+    ) {
+      #expect(
+        isSentence, "\(comment.map { $0 + ": " } ?? "")\(self)", sourceLocation: location)
     }
   }
 
@@ -54,7 +84,8 @@ enum Command {
       kill(pid, SIGKILL)
     }
     return Ending(
-      status: status, output: Array(try Data(contentsOf: URL(fileURLWithPath: output))),
+      command: [program] + arguments, status: status,
+      output: Array(try Data(contentsOf: URL(fileURLWithPath: output))),
       errors: String(decoding: try Data(contentsOf: URL(fileURLWithPath: errors)), as: UTF8.self))
   }
 

@@ -132,7 +132,7 @@
         }
         note("standbys promoted")
         let ending = try await Command.run(["-c", command], program: "/bin/bash")
-        try #require(ending.status == 0, "\(ending.errors)")
+        try #require(ending.status == 0, "\(ending)")
       }
     }
 

@@ -103,8 +103,10 @@ import Testing
       let requests = flood.isWhole ? flood.clients * flood.lines.count : .max
       while !refusals.isBegun, refusals.answers < requests, rounds < Self.roundsMax {
         rounds += 1
-        let reply = try? await honest.request("SET /small/\(rounds % 10) \(rounds)")
-        #expect(reply?.hasPrefix("+") == true, "\(flood.name): \(reply ?? "no reply")")
+        let request = "SET /small/\(rounds % 10) \(rounds)"
+        let reply = try? await honest.request(request)
+        #expect(
+          reply?.hasPrefix("+") == true, "\(flood.name): \(request): \(reply ?? "no reply")")
       }
       #expect(
         refusals.isBegun || refusals.answers >= requests,

@@ -13,7 +13,7 @@ import Testing
 
   private func export(_ folder: String, _ path: String = "/") async throws -> [UInt8] {
     let ending = try await Command.run(["export", "--data", folder, path])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     return ending.output
   }
 
@@ -25,15 +25,15 @@ import Testing
     try await Command.run(["seed", "--data", first, Self.fixture])
     let file = folder.path + "/export.json"
     let exported = try await Command.run(["export", "--data", first, "/", file])
-    #expect(exported.status == 0)
+    #expect(exported.status == 0, "\(exported)")
     let bytes = Array(try Data(contentsOf: URL(fileURLWithPath: file)))
     #expect(bytes.count > 50_000)
     let imported = try await Command.run(["import", "--data", second, "/", file])
-    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(imported.status == 0, "\(imported)")
     #expect(try await export(second) == bytes)
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 3)
     let verified = try await Command.run(["verify", "--data", second])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
   }
 
   @Test func `a folder is seeded whether its name ends with a slash or is a dot`() async throws {
@@ -50,12 +50,12 @@ import Testing
     try files.createDirectory(atPath: folder.path + "/here", withIntermediateDirectories: false)
     for (name, directory) in [("new/", ""), ("other//", ""), (".", "/here")] {
       let ending = try await seed(name, in: folder.path + directory)
-      #expect(ending.status == 0 && ending.text.hasPrefix("ok: "), "\(name): \(ending.errors)")
+      #expect(ending.status == 0 && ending.text.hasPrefix("ok: "), "\(name): \(ending)")
     }
     #expect(
       try files.contentsOfDirectory(atPath: folder.path).sorted() == ["here", "new", "other"])
     let again = try await seed("./", in: folder.path + "/here")
-    #expect(again.isSentence && again.errors.contains("is not empty"), "\(again.errors)")
+    #expect(again.isSentence && again.errors.contains("is not empty"), "\(again)")
   }
 
   @Test func `a password that is not UTF-8 is refused, and one in UTF-8 is kept`() async throws {
@@ -69,9 +69,9 @@ import Testing
         ], program: "/bin/sh")
     }
     let wrong = try await add("eve", "caf\\351 of 1843\\n")
-    #expect(wrong.isSentence && wrong.errors.contains("not UTF-8"), "\(wrong.errors)")
-    #expect(try await add("ada", "caf\\303\\251 of 1843\\r\\nmore").status == 0)
-    #expect(try await add("bob", "without an end 1843").status == 0)
+    #expect(wrong.isSentence && wrong.errors.contains("not UTF-8"), "\(wrong)")
+    try await add("ada", "caf\\303\\251 of 1843\\r\\nmore").expect(status: 0)
+    try await add("bob", "without an end 1843").expect(status: 0)
     let server = try await ServerProcess(data: folder.path + "/data")
     let client = try await server.connect()
     try await client.value("LOGIN ada@example.org \"café of 1843\"")
@@ -86,7 +86,7 @@ import Testing
     let add = try await Command.run(
       ["user", "add", "--data", folder.path + "/added", "ada@example.org", text(32)],
       input: "engine of 1843\n")
-    #expect(extra == 0 ? add.status == 0 : add.isSentence, "\(add.errors)")
+    #expect(extra == 0 ? add.status == 0 : add.isSentence, "\(add)")
     for (number, texts) in [
       (text(32), "t", "c"), ("ada", text(200), "c"), ("ada", "t", text(10_000)),
     ].enumerated() {
@@ -99,7 +99,7 @@ import Testing
       let file = folder.path + "/\(number).json"
       try Data(fixture.utf8).write(to: URL(fileURLWithPath: file))
       let seed = try await Command.run(["seed", "--data", folder.path + "/\(number)", file])
-      #expect(extra == 0 ? seed.status == 0 : seed.isSentence, "\(number): \(seed.errors)")
+      #expect(extra == 0 ? seed.status == 0 : seed.isSentence, "\(number): \(seed)")
     }
   }
 
@@ -111,15 +111,15 @@ import Testing
     try Data("before".utf8).write(to: URL(fileURLWithPath: file))
     try files.createSymbolicLink(atPath: link, withDestinationPath: "file")
     let ending = try await Command.run(["export", "--data", data, "/", link])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
     #expect(try String(contentsOfFile: file, encoding: .utf8) == "{\"a\":1}\n")
     try files.removeItem(atPath: file)
     let missing = try await Command.run(["export", "--data", data, "/", link])
-    #expect(missing.isSentence && missing.errors.contains("missing file"), "\(missing.errors)")
+    #expect(missing.isSentence && missing.errors.contains("missing file"), "\(missing)")
     #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
     let directory = try await Command.run(["export", "--data", data, "/", folder.path])
-    #expect(directory.isSentence && directory.errors.contains("is a directory"))
+    #expect(directory.isSentence && directory.errors.contains("is a directory"), "\(directory)")
     #expect(try files.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "link"])
   }
 
@@ -132,7 +132,7 @@ import Testing
     try #require(reader >= 0)
     defer { close(reader) }
     let ending = try await Command.run(["export", "--data", folder.path, "/", pipe])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     var bytes = [UInt8](repeating: 0, count: 100)
     let count = read(reader, &bytes, bytes.count)
     #expect(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self) == "{\"a\":1}\n")
@@ -148,7 +148,7 @@ import Testing
     let own = folder.path + "/full"
     let device = mknod(own, S_IFCHR | 0o600, dev_t(0x107)) == 0 ? own : "/dev/full"
     let ending = try await Command.run(["export", "--data", folder.path, "/", device])
-    #expect(ending.isSentence, "\(ending.status) \(ending.errors)")
+    #expect(ending.isSentence, "\(ending)")
     #expect(
       ending.errors.contains("\(device) cannot be written: No space left on device; free space"))
     #expect(try FolderCommandTests.type(of: device) == .typeCharacterSpecial)
@@ -168,7 +168,7 @@ import Testing
     let other = try TemporaryFolder()
     let text = String(decoding: first, as: UTF8.self)
     let imported = try await Command.run(["import", "--data", other.path], input: text)
-    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(imported.status == 0, "\(imported)")
     #expect(try await export(other.path) == first)
     #expect(text.contains("9007199254740993") && text.contains("-9223372036854775808"))
   }
@@ -184,7 +184,9 @@ import Testing
       for name in names { try Data().write(to: URL(fileURLWithPath: "\(data)/\(name)")) }
       for command in [["verify", "--data", data], ["export", "--data", data, "/"]] {
         let ending = try await Command.run(command)
-        #expect(ending.isSentence && ending.errors.contains("its first start was interrupted"))
+        #expect(
+          ending.isSentence && ending.errors.contains("its first start was interrupted"),
+          "\(ending)")
         #expect(!ending.errors.contains("damage"), "\(ending.errors)")
         #expect(try files.contentsOfDirectory(atPath: data).sorted() == names.sorted())
       }
@@ -192,14 +194,14 @@ import Testing
       #expect(try await server.terminate() == 0)
       let verified = try await Command.run(["verify", "--data", data])
       #expect(
-        verified.status == 0 && verified.text.hasPrefix("ok: up to commit 0,"), "\(verified.text)")
+        verified.status == 0 && verified.text.hasPrefix("ok: up to commit 0,"), "\(verified)")
       // The loss of the file in a folder that was used is damage.
       for name in try files.contentsOfDirectory(atPath: data) where name.hasPrefix("canopy.sqlite")
       {
         try files.removeItem(atPath: "\(data)/\(name)")
       }
       let lost = try await Command.run(["verify", "--data", data])
-      #expect(lost.isSentence && lost.errors.contains("the folder has been used"), "\(lost.errors)")
+      #expect(lost.isSentence && lost.errors.contains("the folder has been used"), "\(lost)")
       try files.removeItem(atPath: data)
     }
   }
@@ -214,17 +216,17 @@ import Testing
       try await Command.run(["verify", "--data", folder.path + "/data"])
     }
     try await Command.run(["import", "--data", folder.path + "/data"], input: "{\"a\":1}")
-    #expect(try await verify().status == 0)
+    try await verify().expect(status: 0)
     #expect(!FileManager.default.fileExists(atPath: file), "verify creates nothing")
     for content in ["", "{\"keys\":[{}]}\n"] {
       try Data(content.utf8).write(to: URL(fileURLWithPath: file))
       for mode: mode_t in [0o600, 0o644] {
         try #require(chmod(file, mode) == 0)
         let verified = try await verify()
-        #expect(verified.status == 1 && verified.text.contains(file), "\(verified.text)")
+        #expect(verified.status == 1 && verified.text.contains(file), "\(verified)")
         let served = try await Command.run(
           ["serve", "--data", folder.path + "/data", "--port", "0", "--http-port", "0"])
-        #expect(served.status == 1)
+        #expect(served.status == 1, "\(served)")
         #expect(served.errors.hasSuffix("Error: " + verified.text), "\(served.errors)")
         #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == Data(content.utf8))
       }
@@ -234,7 +236,7 @@ import Testing
       data: folder.path + "/data", environment: ["CANOPY_HTTP_PORT": "0"])
     #expect(try await server.terminate() == 0)
     #expect(FileManager.default.fileExists(atPath: file))
-    #expect(try await verify().status == 0)
+    try await verify().expect(status: 0)
   }
 
   @Test func `invalid JSON changes nothing, and the error names the byte`() async throws {
@@ -247,7 +249,7 @@ import Testing
       "{\"a\":{\".sv\":\"timestamp\"}}",
     ] {
       let ending = try await Command.run(["import", "--data", folder.path], input: json)
-      #expect(ending.isSentence, "\(json): \(ending.status) \(ending.errors)")
+      #expect(ending.isSentence, "\(json): \(ending)")
       #expect(try await export(folder.path) == before)
     }
     let ending = try await Command.run(["import", "--data", folder.path], input: "{\"a\":}")
@@ -255,7 +257,7 @@ import Testing
     for arguments in [["/a.b"], ["/", "/nowhere/file.json"]] {
       let ending = try await Command.run(
         ["import", "--data", folder.path] + arguments, input: "1")
-      #expect(ending.isSentence, "\(ending.errors)")
+      #expect(ending.isSentence, "\(ending)")
     }
     #expect(try await export(folder.path) == before)
   }
@@ -266,7 +268,7 @@ import Testing
       ["import", "--data", folder.path], input: "{\"a\":{\"b\":1,\"c\":2},\"d\":3}")
     let ending = try await Command.run(
       ["import", "--data", folder.path, "/a/b"], input: "{\"x\":[true]}")
-    #expect(ending.status == 0)
+    #expect(ending.status == 0, "\(ending)")
     let whole = String(decoding: try await export(folder.path), as: UTF8.self)
     #expect(whole == "{\"a\":{\"b\":{\"x\":{\"0\":true}},\"c\":2},\"d\":3}\n")
     #expect(String(decoding: try await export(folder.path, "/a/c"), as: UTF8.self) == "2\n")
@@ -280,10 +282,10 @@ import Testing
       try await Command.run(["user"] + arguments + ["--data", folder.path], input: input)
     }
     let added = try await user(["add", "ada@example.org", "ada"], input: "engine of 1843\n")
-    #expect(added.status == 0, "\(added.errors)")
+    #expect(added.status == 0, "\(added)")
     let uid = added.text.trimmingCharacters(in: .whitespacesAndNewlines)
     #expect(uid.utf8.count == 20)
-    #expect(try await user(["add", "eve@example.org", "eve"], input: "words of eve\n").status == 0)
+    try await user(["add", "eve@example.org", "eve"], input: "words of eve\n").expect(status: 0)
     for (arguments, input) in [
       (["add", "ADA@example.org", "other"], "engine of 1843\n"),
       (["add", "new@example.org", "ADA"], "engine of 1843\n"),
@@ -293,10 +295,10 @@ import Testing
       (["disable", "nobody@example.org"], ""), (["set-password", "nobody"], "engine of 1843\n"),
     ] {
       let ending = try await user(arguments, input: input)
-      #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
+      #expect(ending.isSentence, "\(arguments): \(ending)")
     }
-    #expect(try await user(["disable", "Eve@example.org"]).status == 0)
-    #expect(try await user(["set-password", uid], input: "another engine\n").status == 0)
+    try await user(["disable", "Eve@example.org"]).expect(status: 0)
+    try await user(["set-password", uid], input: "another engine\n").expect(status: 0)
     let list = try await user(["list"]).text
     let lines = list.split(separator: "\n").map(String.init)
     #expect(lines.count == 2)
@@ -305,13 +307,15 @@ import Testing
 
     let server = try await ServerProcess(data: folder.path)
     let client = try await server.connect()
-    #expect(try await client.code("LOGIN ada@example.org \"engine of 1843\"") == "UNAUTHENTICATED")
+    try await client.expect(
+      "LOGIN ada@example.org \"engine of 1843\"", failsWith: "UNAUTHENTICATED")
     #expect(try await client.text("uid", "LOGIN ada@example.org \"another engine\"") == uid)
-    #expect(try await client.code("LOGIN eve@example.org \"words of eve\"") == "PERMISSION_DENIED")
+    try await client.expect(
+      "LOGIN eve@example.org \"words of eve\"", failsWith: "PERMISSION_DENIED")
     try await client.value("POST title body")
     #expect(try await server.terminate() == 0)
-    #expect(try await user(["enable", "eve@example.org"]).status == 0)
+    try await user(["enable", "eve@example.org"]).expect(status: 0)
     #expect(try await user(["list"]).text.contains("eve\tactive"))
-    #expect(try await Command.run(["verify", "--data", folder.path]).status == 0)
+    try await Command.run(["verify", "--data", folder.path]).expect(status: 0)
   }
 }

@@ -44,10 +44,10 @@
     }
 
     @Test func `a server moves to a database and back, with everything that it had`() async throws {
-      #expect(try await Command.run(["seed", "--data", data, Self.fixture]).status == 0)
+      try await Command.run(["seed", "--data", data, Self.fixture]).expect(status: 0)
       for name in ["shop", "empty"] {
         let created = try await Command.run(["namespace", "create", name, "--data", data])
-        #expect(created.status == 0, "\(created.errors)")
+        #expect(created.status == 0, "\(created)")
       }
       var server = try await ServerProcess(data: data)
       var client = try await server.connect()
@@ -67,7 +67,7 @@
 
       let database = try await TestDatabase()
       let moved = try await migrate(from: data, to: database.url)
-      #expect(moved.status == 0, "\(moved.errors)")
+      #expect(moved.status == 0, "\(moved)")
       #expect(moved.errors.contains("10 accounts") && moved.errors.contains("node hash"))
       // The original stays as it is.
       server = try await ServerProcess(data: data)
@@ -87,15 +87,15 @@
       try await client.value("AUTH \(identity)")
       try await client.value(Self.login)
       let refused = try await migrate(from: database.url, to: folder.path + "/back")
-      #expect(refused.isSentence && refused.errors.contains("a node serves"), "\(refused.errors)")
+      #expect(refused.isSentence && refused.errors.contains("a node serves"), "\(refused)")
       try await node.administrator().value("REMOVE /x")
       #expect(try await node.process.terminate() == 0)
 
       let back = folder.path + "/back"
       let returned = try await migrate(from: database.url, to: back)
-      #expect(returned.status == 0, "\(returned.errors)")
+      #expect(returned.status == 0, "\(returned)")
       let verified = try await Command.run(["verify", "--data", back])
-      #expect(verified.status == 0, "\(verified.text)")
+      #expect(verified.status == 0, "\(verified)")
       server = try await ServerProcess(data: back)
       #expect(try await answers(server, back) == expected)
       client = try await server.connect()
@@ -111,36 +111,35 @@
 
     @Test func `a move refuses a place that has data, and then changes nothing`() async throws {
       let imported = try await Command.run(["import", "--data", data], input: "{\"a\":1}")
-      #expect(imported.status == 0, "\(imported.errors)")
+      #expect(imported.status == 0, "\(imported)")
       let database = try await TestDatabase()
       let nothing = try await migrate(from: database.url, to: folder.path + "/back")
-      #expect(nothing.isSentence && nothing.errors.contains("no data"), "\(nothing.errors)")
-      #expect(try await migrate(from: data, to: database.url).status == 0)
+      #expect(nothing.isSentence && nothing.errors.contains("no data"), "\(nothing)")
+      try await migrate(from: data, to: database.url).expect(status: 0)
       let again = try await migrate(from: data, to: database.url)
-      #expect(again.isSentence && again.errors.contains("already"), "\(again.errors)")
+      #expect(again.isSentence && again.errors.contains("already"), "\(again)")
       let onto = try await migrate(from: database.url, to: data)
-      #expect(onto.isSentence && onto.errors.contains("not empty"), "\(onto.errors)")
+      #expect(onto.isSentence && onto.errors.contains("not empty"), "\(onto)")
       for (from, to) in [
         (data, data), (database.url, database.url), (data + "/none", database.url),
       ] {
-        #expect(try await migrate(from: from, to: to).isSentence)
+        try await migrate(from: from, to: to).expectSentence()
       }
       #expect(
         try await database.query("SELECT count(*) FROM canopy.heads WHERE namespace <> 'default'")
           == "0\n")
       let server = try await ServerProcess(data: data)
       let used = try await migrate(from: data, to: try await TestDatabase().url)
-      #expect(used.isSentence && used.errors.contains("in use by"), "\(used.errors)")
+      #expect(used.isSentence && used.errors.contains("in use by"), "\(used)")
       #expect(try await server.terminate() == 0)
     }
 
     @Test func `a move that is killed leaves nothing that a node or another move would see`()
       async throws
     {
-      #expect(try await Command.run(["seed", "--data", data, Self.fixture]).status == 0)
+      try await Command.run(["seed", "--data", data, Self.fixture]).expect(status: 0)
       let database = try await TestDatabase()
-      #expect(
-        try await Command.run(["namespace", "list", "--postgres", database.url]).status == 0)
+      try await Command.run(["namespace", "list", "--postgres", database.url]).expect(status: 0)
       func start(_ program: String, _ arguments: [String]) throws -> Process {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: program)
@@ -179,7 +178,7 @@
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)'"
           + " AND pid <> pg_backend_pid() AND datname = current_database()")
       let moved = try await migrate(from: data, to: database.url)
-      #expect(moved.status == 0, "\(moved.errors)")
+      #expect(moved.status == 0, "\(moved)")
       #expect(
         try await database.query("SELECT DISTINCT namespace = 'default' FROM canopy.leaves")
           == "t\n")

@@ -14,13 +14,13 @@ import Testing
 
   private func create(_ name: String) async throws {
     let ending = try await Command.run(["namespace", "create", name, "--data", data])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
   }
 
   /// Creates the data folder, as a first start does.
   private func createFolder() async throws {
     let ending = try await Command.run(["import", "--data", data], input: "{\"main\":1}")
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
   }
 
   private func administrator(
@@ -34,7 +34,7 @@ import Testing
 
   private func export(_ name: String) async throws -> String {
     let ending = try await Command.run(["export", "--data", data, "--namespace", name])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     return ending.text
   }
 
@@ -47,12 +47,12 @@ import Testing
     let input = "{\"b\":{\"c\":true}}\n"
     let imported = try await Command.run(
       ["import", "--data", data, "--namespace", "zoo"], input: input)
-    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(imported.status == 0, "\(imported)")
     #expect(try await export("zoo") == input)
     #expect(try await export("a-1") == "null\n")
     #expect(try await export("default") == "{\"main\":1}\n")
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 0 && verified.text.contains("namespace zoo: ok: "))
+    #expect(verified.status == 0 && verified.text.contains("namespace zoo: ok: "), "\(verified)")
     #expect(verified.text.hasPrefix("ok: ") && verified.text.contains("namespace a-1: ok: "))
     let one = try await Command.run(["verify", "--data", data, "--namespace", "zoo"])
     #expect(one.text.hasPrefix("namespace zoo: ok: ") && !one.text.contains("a-1"))
@@ -66,7 +66,7 @@ import Testing
     try await create("zoo")
     let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
     let ending = try await Command.run(["namespace", "create", name, "--data", data])
-    #expect(ending.isSentence, "\(ending.errors)")
+    #expect(ending.isSentence, "\(ending)")
     #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
   }
 
@@ -90,15 +90,16 @@ import Testing
     try await create("b")
     for input in ["", "\n", "zo\n", "zoo \n", "yes\n"] {
       let ending = try await remove("zoo", input: input)
-      #expect(ending.status == 1 && ending.errors.contains("nothing is removed"), "\(input)")
+      #expect(
+        ending.status == 1 && ending.errors.contains("nothing is removed"), "\(input): \(ending)")
     }
     #expect(try entries() == ["a-1", "b", "zoo"])
     let typed = try await remove("zoo", input: "zoo\n")
-    #expect(typed.status == 0 && typed.errors.contains("zoo is removed"), "\(typed.errors)")
+    #expect(typed.status == 0 && typed.errors.contains("zoo is removed"), "\(typed)")
     #expect(try entries() == ["a-1", "b"])
-    #expect(try await remove("a-1", "--yes").status == 0)
+    try await remove("a-1", "--yes").expect(status: 0)
     #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\n")
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
     // The name is free again, and nothing of the former data is there.
     try await create("zoo")
     #expect(try await export("zoo") == "null\n")
@@ -111,7 +112,7 @@ import Testing
     try await create("zoo")
     let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
     let ending = try await remove(name, "--yes")
-    #expect(ending.status != 0 && ending.errors.hasPrefix("Error: "), "\(ending.errors)")
+    #expect(ending.status != 0 && ending.errors.hasPrefix("Error: "), "\(ending)")
     #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
   }
 
@@ -123,7 +124,7 @@ import Testing
     try FileManager.default.createSymbolicLink(
       atPath: path, withDestinationPath: folder.path + "/elsewhere")
     let ending = try await remove("zoo", "--yes")
-    #expect(ending.isSentence && ending.errors.contains("is a link"), "\(ending.errors)")
+    #expect(ending.isSentence && ending.errors.contains("is a link"), "\(ending)")
     #expect(try await export("zoo") == "null\n")
   }
 
@@ -138,7 +139,7 @@ import Testing
     try FileManager.default.moveItem(
       atPath: folders + "/zoo", toPath: folders + "/.removed-zoo-1f")
     #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\n")
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
     #expect(try await remove("zoo", "--yes").errors.contains("no namespace zoo"))
     #expect(try entries() == ["b"])
     try FileManager.default.createDirectory(
@@ -157,13 +158,13 @@ import Testing
     // A crash directly before the step that gives the folder its name.
     try FileManager.default.moveItem(atPath: folders + "/zoo", toPath: folders + "/.new-zoo-1f")
     #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\n")
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
     try await create("zoo")
     #expect(try entries() == ["zoo"])
     // An empty folder is no namespace, either.
     try FileManager.default.createDirectory(
       atPath: folders + "/b", withIntermediateDirectories: false)
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
     try await create("b")
     #expect(
       try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\nzoo\n")
@@ -191,7 +192,7 @@ import Testing
     let listed = try await Command.run(["namespace", "list", "--data", data])
     #expect(listed.text == "default\nshop\nzoo\n")
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 1 && verified.text.contains("namespace zoo: ok: "))
+    #expect(verified.status == 1 && verified.text.contains("namespace zoo: ok: "), "\(verified)")
     #expect(verified.text.contains("namespace shop: \(shop)/canopy.sqlite is missing"))
     let backup = folder.path + "/backup.tar"
     for command in [
@@ -199,24 +200,26 @@ import Testing
       ["import", "--namespace", "shop"], ["namespace", "create", "shop"], ["backup", backup],
     ] {
       let ending = try await Command.run(command + ["--data", data], input: "1")
-      #expect(ending.isSentence && ending.errors.contains("shop"), "\(command): \(ending.errors)")
+      #expect(ending.isSentence && ending.errors.contains("shop"), "\(command): \(ending)")
     }
     #expect(!FileManager.default.fileExists(atPath: backup))
     #expect(!FileManager.default.fileExists(atPath: shop + "/canopy.sqlite"))
     let new = folder.path + "/new"
     let repaired = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(repaired.status == 0 && repaired.text.contains("namespace shop: lost as a whole"))
+    #expect(
+      repaired.status == 0 && repaired.text.contains("namespace shop: lost as a whole"),
+      "\(repaired)")
 
     let server = try await ServerProcess(data: data)
     #expect(server.log.contains("a namespace has lost its database"))
     let client = try await administrator(of: server, in: "zoo")
-    #expect(try await client.code("USE shop") == "UNAVAILABLE")
-    #expect(try await client.code("BACKUP") == "UNAVAILABLE")
-    #expect(try await remove("shop", "--yes").status == 0)
+    try await client.expect("USE shop", failsWith: "UNAVAILABLE")
+    try await client.expect("BACKUP", failsWith: "UNAVAILABLE")
+    try await remove("shop", "--yes").expect(status: 0)
     try await client.value("BACKUP")
-    #expect(try await client.code("USE shop") == "NOT_FOUND")
+    try await client.expect("USE shop", failsWith: "NOT_FOUND")
     #expect(try await server.terminate() == 0)
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
   }
 
   @Test func `no backup is made while an open namespace has lost its database`() async throws {
@@ -227,7 +230,7 @@ import Testing
     try await client.value("SET /x 1")
     let database = data + "/namespaces/shop/canopy.sqlite"
     try FileManager.default.moveItem(atPath: database, toPath: folder.path + "/moved")
-    #expect(try await client.code("BACKUP") == "UNAVAILABLE")
+    try await client.expect("BACKUP", failsWith: "UNAVAILABLE")
     try FileManager.default.moveItem(atPath: folder.path + "/moved", toPath: database)
     try await client.value("BACKUP")
     #expect(try await server.terminate() == 0)
@@ -243,7 +246,7 @@ import Testing
     try FileManager.default.createSymbolicLink(
       atPath: path, withDestinationPath: folder.path + "/elsewhere")
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 1 && verified.text.contains("namespace zoo: "))
+    #expect(verified.status == 1 && verified.text.contains("namespace zoo: "), "\(verified)")
   }
 
   /// The ways in which the folder of a namespace can disappear.
@@ -262,14 +265,14 @@ import Testing
     try await client.value("BACKUP")
     let path = data + "/namespaces/shop"
     switch disappearance {
-    case .command: #expect(try await remove("shop", "--yes").status == 0)
+    case .command: try await remove("shop", "--yes").expect(status: 0)
     case .interruptedCommand:
       try FileManager.default.moveItem(
         atPath: path, toPath: data + "/namespaces/.removed-shop-1f")
       try await create("other")
     case .loss: try FileManager.default.removeItem(atPath: path)
     case .lossAfterNewCreation:
-      #expect(try await remove("shop", "--yes").status == 0)
+      try await remove("shop", "--yes").expect(status: 0)
       try await create("shop")
       try FileManager.default.removeItem(atPath: path)
     }
@@ -292,18 +295,18 @@ import Testing
     let client = try await administrator(of: server, in: "open")
     try await client.value("SET /x 1")
     let refused = try await remove("open", "--yes")
-    #expect(refused.isSentence && refused.errors.contains("is in use"), "\(refused.errors)")
-    #expect(try await client.request("GET /x") == "+1")
+    #expect(refused.isSentence && refused.errors.contains("is in use"), "\(refused)")
+    try await client.expect("GET /x", "+1")
     try await client.value("SET /x 2")
-    #expect(try await remove("other", "--yes").status == 0)
-    #expect(try await client.code("USE other") == "NOT_FOUND")
+    try await remove("other", "--yes").expect(status: 0)
+    try await client.expect("USE other", failsWith: "NOT_FOUND")
     // It can be created again while the server runs.
     try await create("other")
     try await client.value("USE other")
-    #expect(try await client.request("GET /x") == "+null")
+    try await client.expect("GET /x", "+null")
     #expect(try await server.terminate() == 0)
     #expect(try await export("open") == "{\"x\":2}\n")
-    #expect(try await remove("open", "--yes").status == 0)
+    try await remove("open", "--yes").expect(status: 0)
     #expect(try entries() == ["other"])
   }
 
@@ -313,7 +316,7 @@ import Testing
       for name in ["missing", ".."] {
         let ending = try await Command.run(
           [command, "--data", data, "--namespace", name], input: "1")
-        #expect(ending.status != 0 && !ending.errors.contains("Fatal"), "\(command) \(name)")
+        #expect(ending.status != 0 && !ending.errors.contains("Fatal"), "\(name): \(ending)")
         #expect(ending.errors.contains("namespace"))
       }
     }
@@ -330,23 +333,23 @@ import Testing
     try await create("zoo")
     var client = try await administrator(of: server, in: "zoo")
     try await client.value("SET /n 1")
-    #expect(try await client.request("GET /main") == "+null")
+    try await client.expect("GET /main", "+null")
     // Nobody but the administrator may do anything.
     let stranger = try await server.connect()
     try await stranger.value("USE zoo")
-    #expect(try await stranger.code("GET /n") == "PERMISSION_DENIED")
+    try await stranger.expect("GET /n", failsWith: "PERMISSION_DENIED")
     let rules = folder.path + "/rules.json"
     try Data("{\"rules\":{\".read\":true}}".utf8).write(to: URL(fileURLWithPath: rules))
     let set = try await Command.run(["rules", "set", rules, "--data", data, "--namespace", "zoo"])
-    #expect(set.status == 0, "\(set.errors)")
-    #expect(try await stranger.request("GET /n") == "+1")
+    #expect(set.status == 0, "\(set)")
+    try await stranger.expect("GET /n", "+1")
     try await stranger.value("USE default")
-    #expect(try await stranger.code("GET /main") == "PERMISSION_DENIED")
+    try await stranger.expect("GET /main", failsWith: "PERMISSION_DENIED")
     #expect(try await server.terminate() == 0)
 
     server = try await ServerProcess(data: data)
     client = try await administrator(of: server, in: "zoo")
-    #expect(try await client.request("GET /n") == "+1")
+    try await client.expect("GET /n", "+1")
     for number in 1...50 { try await client.value("SET /m/\(number) \(number)") }
     try await client.value("ONDISCONNECT SET /gone true")
     try await server.destroy()
@@ -354,11 +357,11 @@ import Testing
     server = try await ServerProcess(data: data)
     let other = try await server.connect()
     try await other.value("USE zoo")
-    #expect(try await other.request("COUNT /m") == "+50")
-    #expect(try await other.request("GET /gone") == "+true")
+    try await other.expect("COUNT /m", "+50")
+    try await other.expect("GET /gone", "+true")
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
   }
 
   @Test func `an emulator creates a namespace at its first use, with open rules`() async throws {
@@ -374,8 +377,8 @@ import Testing
     server = try await ServerProcess(data: data)
     client = try await server.connect()
     try await client.value("USE new-one")
-    #expect(try await client.code("GET /x") == "PERMISSION_DENIED")
-    #expect(try await client.code("USE other") == "NOT_FOUND")
+    try await client.expect("GET /x", failsWith: "PERMISSION_DENIED")
+    try await client.expect("USE other", failsWith: "NOT_FOUND")
     #expect(try await server.terminate() == 0)
   }
 
@@ -390,15 +393,15 @@ import Testing
     let server = try await ServerProcess(data: data)
     let client = try await administrator(of: server, in: "good")
     for name in ["bad", "rules"] {
-      #expect(try await client.code("USE \(name)") == "UNAVAILABLE")
+      try await client.expect("USE \(name)", failsWith: "UNAVAILABLE")
     }
     try await client.value("SET /x 1")
     try await client.value("USE default")
-    #expect(try await client.request("GET /main") == "+1")
+    try await client.expect("GET /main", "+1")
     #expect(server.log.contains("a namespace cannot be opened"))
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 1 && verified.text.contains("namespace good: ok: "))
+    #expect(verified.status == 1 && verified.text.contains("namespace good: ok: "), "\(verified)")
     #expect(
       verified.text.contains("namespace bad: ") && verified.text.contains("namespace rules: "))
   }

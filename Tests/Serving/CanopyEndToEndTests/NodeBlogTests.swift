@@ -59,7 +59,7 @@
       let (first, second) = (try await a.process.connect(), try await b.process.connect())
       try await first.value("SIGNUP ada@example.org \"engine of 1843\" ada")
       for _ in 0..<4 {
-        #expect(try await first.code("LOGIN ada@example.org wrong-password") == "UNAUTHENTICATED")
+        try await first.expect("LOGIN ada@example.org wrong-password", failsWith: "UNAUTHENTICATED")
       }
       // The fifth failure begins a wait of a second, and each further one doubles it. A node that counts alone would
       // admit five attempts.

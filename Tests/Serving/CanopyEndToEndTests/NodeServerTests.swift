@@ -45,9 +45,9 @@
         let once = "ONCE client-of-16-bytes 1 0 SET /count {\".sv\":{\"increment\":1}}"
         let sequence = try await first.sequence(once)
         // The read waits for the commit.
-        #expect(try await second.request("GET /list/b {\"atLeast\":\(sequence)}") == "+30")
+        try await second.expect("GET /list/b {\"atLeast\":\(sequence)}", "+30")
         #expect(try await second.sequence(once) == sequence)
-        #expect(try await second.request("GET /count") == "+1")
+        try await second.expect("GET /count", "+1")
         let reply = try await second.value("LISTEN /list {\"events\":\"child\",\"since\":\(known)}")
         #expect(reply["initial"]?.integer == 1)
         let event = try await second.readLine()
@@ -73,7 +73,7 @@
         for node in [a, b] {
           let client = try await node.administrator()
           let last = try await client.sequence("SET /end 1")
-          #expect(try await client.request("GET /sum {\"atLeast\":\(last)}") == "+200")
+          try await client.expect("GET /sum {\"atLeast\":\(last)}", "+200")
         }
       }
     }
@@ -81,20 +81,20 @@
     @Test func `rules that are replaced on one node are in force on the other`() async throws {
       try await withNodes { a, b, database in
         let stranger = try await b.process.connect()
-        #expect(try await stranger.code("GET /open") == "PERMISSION_DENIED")
+        try await stranger.expect("GET /open", failsWith: "PERMISSION_DENIED")
         let rules = a.folder.path + "/rules.json"
         try Data("{\"rules\":{\"open\":{\".read\":true}}}".utf8)
           .write(to: URL(fileURLWithPath: rules))
         let set = try await Command.run(["rules", "set", "--data", a.data, rules])
-        #expect(set.status == 0, "\(set.errors)")
+        #expect(set.status == 0, "\(set)")
         let sequence = try await a.administrator().sequence("SET /open 1")
-        #expect(try await b.administrator().request("GET /open {\"atLeast\":\(sequence)}") == "+1")
-        #expect(try await stranger.request("GET /open") == "+1")
+        try await b.administrator().expect("GET /open {\"atLeast\":\(sequence)}", "+1")
+        try await stranger.expect("GET /open", "+1")
         let shown = try await Command.run(["rules", "get", "--data", b.data])
         #expect(shown.text == "{\"rules\":{\"open\":{\".read\":true}}}\n")
         // A node that starts later has them, too.
         let c = try await NodeServer(database.url)
-        #expect(try await c.process.connect().request("GET /open") == "+1")
+        try await c.process.connect().expect("GET /open", "+1")
         #expect(try await c.process.terminate() == 0)
       }
     }
@@ -123,8 +123,8 @@
           try await eventually { try await client.request("POST title body").hasPrefix("-UNAUTH") }
         }
         let fourth = try await b.process.connect()
-        #expect(try await fourth.code("AUTH \(token)") == "UNAUTHENTICATED")
-        #expect(try await fourth.code("AUTH \(text)") == "UNAUTHENTICATED")
+        try await fourth.expect("AUTH \(token)", failsWith: "UNAUTHENTICATED")
+        try await fourth.expect("AUTH \(text)", failsWith: "UNAUTHENTICATED")
       }
     }
 
@@ -152,7 +152,7 @@
       // A node that starts again has none left.
       let again = try await NodeServer(database.url, folder: a.folder)
       let last = try await again.administrator().sequence("SET /x 1")
-      #expect(try await observer.request("GET /presence/times {\"atLeast\":\(last)}") == "+1")
+      try await observer.expect("GET /presence/times {\"atLeast\":\(last)}", "+1")
       #expect(try await again.process.terminate() == 0)
       #expect(try await b.process.terminate() == 0)
     }
@@ -164,7 +164,7 @@
       try await armed.value("ONDISCONNECT SET /gone {\".sv\":{\"increment\":1}}")
       try await a.process.destroy()
       let again = try await NodeServer(database.url, folder: a.folder)
-      #expect(try await again.administrator().request("GET /gone") == "+1")
+      try await again.administrator().expect("GET /gone", "+1")
       #expect(again.process.log.contains("made on-disconnect writes"))
       #expect(try await again.process.terminate() == 0)
     }
@@ -172,13 +172,13 @@
     @Test func `a namespace of the database is that of all nodes`() async throws {
       try await withNodes { a, b, database in
         let (first, second) = (try await a.administrator(), try await b.administrator())
-        #expect(try await first.code("USE shop") == "NOT_FOUND")
+        try await first.expect("USE shop", failsWith: "NOT_FOUND")
         func command(_ arguments: String...) async throws -> Command.Ending {
           try await Command.run(["namespace"] + arguments + ["--postgres", database.url])
         }
-        #expect(try await command("create", "shop").status == 0)
-        #expect(try await command("create", "shop").isSentence)
-        #expect(try await command("create", "default").isSentence)
+        try await command("create", "shop").expect(status: 0)
+        try await command("create", "shop").expectSentence()
+        try await command("create", "default").expectSentence()
         #expect(try await command("list").text == "default\nshop\n")
         for client in [first, second] {
           // A node asks the database once a second.
@@ -190,10 +190,10 @@
         #expect(reply == "+7", "\(reply)")
         let stranger = try await b.process.connect()
         try await stranger.value("USE shop")
-        #expect(try await stranger.code("GET /a") == "PERMISSION_DENIED")
+        try await stranger.expect("GET /a", failsWith: "PERMISSION_DENIED")
         let refused = try await command("remove", "shop", "--yes")
-        #expect(refused.isSentence && refused.errors.contains("in use"), "\(refused.errors)")
-        #expect(try await command("remove", "other", "--yes").isSentence)
+        #expect(refused.isSentence && refused.errors.contains("in use"), "\(refused)")
+        try await command("remove", "other", "--yes").expectSentence()
       }
     }
 
@@ -213,12 +213,12 @@
       try await eventually { try await Int64(database.query(query).dropLast()) ?? 0 >= 90 }
       let b = try await NodeServer(database.url, options)
       let other = try await b.administrator()
-      #expect(try await other.request("GET /k {\"atLeast\":\(last),\"etag\":true}") == hash)
+      try await other.expect("GET /k {\"atLeast\":\(last),\"etag\":true}", hash)
       #expect(try await a.process.terminate() == 0)
       #expect(try await other.sequence("SET /z 1") == last + 1)
       try await b.process.destroy()
       let c = try await NodeServer(database.url, options)
-      #expect(try await c.administrator().request("GET /z") == "+1")
+      try await c.administrator().expect("GET /z", "+1")
       #expect(try await c.process.terminate() == 0)
       for file in ["canopy.sqlite", "rules.json", "identity-keys"] {
         #expect(!FileManager.default.fileExists(atPath: c.data + "/" + file))
@@ -254,8 +254,8 @@
         }
       }
       try await eventually { try await health() == "HTTP/1.1 503 Service Unavailable" }
-      #expect(try await client.request("GET /a") == "+1")
-      #expect(try await client.code("SET /a 2") == "UNAVAILABLE")
+      try await client.expect("GET /a", "+1")
+      try await client.expect("SET /a 2", failsWith: "UNAVAILABLE")
       cutting.cancel()
       try await node.process.destroy()
     }
@@ -269,23 +269,23 @@
       let folder = try TemporaryFolder()
       let own = folder.path + "/own"
       let imported = try await Command.run(["import", "--data", own], input: "{\"a\":1}")
-      #expect(imported.status == 0, "\(imported.errors)")
+      #expect(imported.status == 0, "\(imported)")
       func serve(_ data: String, _ arguments: [String]) async throws -> Command.Ending {
         try await Command.run(["serve", "--port", "0", "--data", data] + arguments)
       }
       let other = try await serve(own, ["--postgres", database.url])
-      #expect(other.isSentence && other.errors.contains("database of its own"), "\(other.errors)")
+      #expect(other.isSentence && other.errors.contains("database of its own"), "\(other)")
       let node = try await NodeServer(database.url)
       let used = try await serve(node.data, ["--postgres", database.url])
-      #expect(used.isSentence && used.errors.contains("in use by process"), "\(used.errors)")
+      #expect(used.isSentence && used.errors.contains("in use by process"), "\(used)")
       #expect(try await node.process.terminate() == 0)
       let wrong = try await serve(
         folder.path + "/new", ["--postgres", "postgresql://nobody@127.0.0.1:1/canopy"])
-      #expect(wrong.isSentence && wrong.errors.contains("cannot be reached"), "\(wrong.errors)")
+      #expect(wrong.isSentence && wrong.errors.contains("cannot be reached"), "\(wrong)")
       for option in [["--durability", "relaxed"], ["--accept-loss"]] {
         let refused = try await serve(
           folder.path + "/new", ["--postgres", database.url] + option)
-        #expect(refused.isSentence && refused.errors.contains(option[0]), "\(refused.errors)")
+        #expect(refused.isSentence && refused.errors.contains(option[0]), "\(refused)")
       }
     }
   }

@@ -84,7 +84,7 @@ import Testing
     #expect(made.upperBound < open.lowerBound, "\(log)")
     let expected = "+{\"b\":1,\"c\":{\"x\":2,\"y\":1},\"d\":2,\"times\":1}"
     var client = try await administrator(server, folder.path)
-    #expect(try await client.request("GET /presence") == expected)
+    try await client.expect("GET /presence", expected)
 
     // After another kill and start they are not made again.
     let after = try await client.value("SET /presence/b 5")["seq"]?.integer
@@ -93,12 +93,11 @@ import Testing
     server = try await ServerProcess(data: folder.path)
     #expect(!server.log.contains(Self.shown))
     client = try await administrator(server, folder.path)
-    #expect(
-      try await client.request("GET /presence")
-        == expected.replacing("\"b\":1", with: "\"b\":5"))
+    try await client.expect(
+      "GET /presence", expected.replacing("\"b\":1", with: "\"b\":5"))
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", folder.path])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
   }
 
   @Test func `the writes are not made if the session was revoked or the account disabled before`()
@@ -121,12 +120,12 @@ import Testing
     try await server.destroy()
     let disabled = try await Command.run(
       ["user", "disable", "--data", folder.path, "eve@example.org"])
-    #expect(disabled.status == 0, "\(disabled.errors)")
+    #expect(disabled.status == 0, "\(disabled)")
     server = try await ServerProcess(data: folder.path)
     let client = try await server.connect()
-    #expect(try await client.request("GET /ada") == "+null")
-    #expect(try await client.request("GET /eve") == "+null")
-    #expect(try await client.request("GET /bob") == "+true")
+    try await client.expect("GET /ada", "+null")
+    try await client.expect("GET /eve", "+null")
+    try await client.expect("GET /bob", "+true")
     let dropped = server.log.split(separator: "\n").filter {
       $0.contains("writes have ended; they are dropped")
     }
@@ -143,7 +142,7 @@ import Testing
     #expect(try await server.terminate() == 0)
     server = try await ServerProcess(data: folder.path)
     client = try await administrator(server, folder.path)
-    #expect(try await client.request("GET /presence") == "+null")
+    try await client.expect("GET /presence", "+null")
     #expect(try await server.terminate() == 0)
   }
 }

@@ -17,7 +17,7 @@ import Testing
           "1",
         ],
         program: Self.limiter)
-      #expect(ending.status == 1)
+      #expect(ending.status == 1, "\(ending)")
       #expect(
         ending.errors
           == "Error: the system lets this process open \(limit) files, and it needs at least 84; "
@@ -27,7 +27,7 @@ import Testing
     for arguments in [["shell", "--port", "1"], ["rules", "get", "--data", data]] {
       let ending = try await Command.run(
         ["--nofile=12", Command.path] + arguments, program: Self.limiter)
-      #expect(ending.isSentence && ending.errors.contains("ulimit"), "\(ending.errors)")
+      #expect(ending.isSentence && ending.errors.contains("ulimit"), "\(ending)")
     }
   }
 
@@ -39,18 +39,18 @@ import Testing
     var clients: [LineSocketClient] = []
     for _ in 0..<32 {
       let client = try await server.connect()
-      #expect(try await client.request("PING") == "+\"PONG\"")
+      try await client.expect("PING", "+\"PONG\"")
       clients.append(client)
     }
     for _ in 0..<200 {
       let client = try await server.connect()
-      #expect(try await client.readLine().hasPrefix("-OVERLOADED "))
+      try await client.expectNext(to: "a connection", failsWith: "OVERLOADED")
       try await client.expectClosed()
     }
     try await clients[0].value("SIGNUP ada@example.org \"engine of 1843\" ada")
     try await clients[0].value("POST title body")
     let rules = try await Command.run(["rules", "get", "--data", folder.path])
-    #expect(rules.status == 0, "the administrator gets in: \(rules.errors)")
+    #expect(rules.status == 0, "the administrator gets in: \(rules)")
     #expect(try await server.terminate() == 0)
     #expect(!server.log.contains("no connection can be accepted"))
   }
@@ -72,7 +72,7 @@ import Testing
     }
     try await Command.run(
       ["--pid", "\(server.pid)", "--nofile=20000:20000"], program: Self.limiter)
-    for client in waiting { #expect(try await client.request("PING") == "+\"PONG\"") }
+    for client in waiting { try await client.expect("PING", "+\"PONG\"") }
     #expect(server.log.components(separatedBy: "no connection can be accepted").count == 2)
     #expect(try await server.terminate() == 0)
   }

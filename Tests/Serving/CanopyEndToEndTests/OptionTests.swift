@@ -42,7 +42,7 @@ import Testing
 
   @Test func `the options are those of the help text`() async throws {
     let help = try await Command.run(["serve", "--help"])
-    #expect(help.status == 0)
+    #expect(help.status == 0, "\(help)")
     let names = help.text.split(separator: "\n").compactMap { line in
       line.drop { $0 == " " }.hasPrefix("--")
         ? line.drop { $0 == " " }.dropFirst(2).prefix { $0 != " " } : nil
@@ -69,19 +69,19 @@ import Testing
     let login = "LOGIN ada@example.org \"engine of 1843\""
     for _ in 0..<2 { try await client.value(login) }
     try await client.value("PASSWORD \"engine of 1843\" \"engine of 1844\"")
-    let code = try await client.code("PASSWORD \"engine of 1844\" \"engine of 1843\"")
-    #expect(code == "RATE_LIMITED")
+    try await client.expect(
+      "PASSWORD \"engine of 1844\" \"engine of 1843\"", failsWith: "RATE_LIMITED")
     for number in 0..<30 { try await client.value("POST title \(number)") }
     // Forty at once, and one in a second.
     var posted = "+"
     for number in 0..<1_000 where posted.hasPrefix("+") {
       posted = try await client.request("POST title \(number)")
     }
-    #expect(posted.hasPrefix("-RATE_LIMITED ["))
+    expectReply(posted, to: "POST title", hasPrefix: "-RATE_LIMITED [")
     let others = [try await server.connect(), try await server.connect()]
-    for other in others { #expect(try await other.request("PING") == "+\"PONG\"") }
+    for other in others { try await other.expect("PING", "+\"PONG\"") }
     let last = try await server.connect()
-    #expect(try await last.readLine().hasPrefix("-OVERLOADED "))
+    try await last.expectNext(to: "a connection", failsWith: "OVERLOADED")
     #expect(try await server.terminate() == 0)
     #expect(FileManager.default.fileExists(atPath: folder.path + "/canopy.sqlite"))
     #expect(server.log.contains(" debug "))
@@ -103,11 +103,11 @@ import Testing
       for value in option.wrong {
         let arguments = ["serve", "--data", folder.path]
         let given = try await Command.run(arguments + ["--\(option.name)=\(value)"])
-        #expect(given.isSentence, "--\(option.name) \(value): \(given.status) \(given.errors)")
+        #expect(given.isSentence, "--\(option.name) \(value): \(given)")
         #expect(given.errors.contains("--\(option.name)"))
         let set = try await Command.run(
           arguments, environment: [Self.variable(option.name): value])
-        #expect(set.isSentence, "\(option.name)=\(value): \(set.status) \(set.errors)")
+        #expect(set.isSentence, "\(option.name)=\(value): \(set)")
         let names = ["--\(option.name)", Self.variable(option.name)]
         #expect(names.contains { set.errors.contains($0) }, "\(set.errors)")
       }
@@ -116,13 +116,13 @@ import Testing
 
   @Test func `the error for a folder that is missing or cannot be created names it`() async throws {
     let missing = try await Command.run(["serve"])
-    #expect(missing.isSentence && missing.errors.contains("CANOPY_DATA"))
+    #expect(missing.isSentence && missing.errors.contains("CANOPY_DATA"), "\(missing)")
     let impossible = try await Command.run(["serve", "--data", "/proc/canopy"])
-    #expect(impossible.status > 0 && impossible.status < 128)
+    #expect(impossible.status > 0 && impossible.status < 128, "\(impossible)")
     #expect(impossible.errors.hasPrefix("Error: the data folder /proc/canopy cannot be created"))
     for command in ["verify", "export"] {
       let nothing = try await Command.run([command, "--data", "/proc/canopy"])
-      #expect(nothing.isSentence, "\(nothing.errors)")
+      #expect(nothing.isSentence, "\(nothing)")
     }
   }
 
@@ -134,7 +134,7 @@ import Testing
         let refused = try await Command.run(
           command + ["--postgres", "postgresql://127.0.0.1/canopy"],
           environment: ["CANOPY_DATA": data])
-        #expect(refused.isSentence && refused.errors.contains("--traits"), "\(refused.errors)")
+        #expect(refused.isSentence && refused.errors.contains("--traits"), "\(refused)")
         #expect(!FileManager.default.fileExists(atPath: data))
       }
     }

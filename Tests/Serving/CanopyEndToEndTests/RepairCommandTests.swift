@@ -53,10 +53,10 @@ import Testing
   {
     try await fill()
     #expect(try damage())
-    #expect(try await Command.run(["verify", "--data", data]).status == 1)
+    try await Command.run(["verify", "--data", data]).expect(status: 1)
     let before = try contents()
     let ending = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     #expect(ending.text.contains("namespace default: lost: "), "\(ending.text)")
     let year = String(
       Calendar(identifier: .gregorian).component(.year, from: Date(timeIntervalSinceNow: 0)))
@@ -64,7 +64,7 @@ import Testing
       ending.text.contains("the newest commit that is kept is of \(year)"), "\(ending.text)")
     #expect(try contents() == before, "the old folder is as it was")
     let verified = try await Command.run(["verify", "--data", new])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
     #expect(try await export("/n/a") == "\"first\"\n")
     #expect(try await export("/n/b") == "null\n")
     #expect(
@@ -74,7 +74,7 @@ import Testing
   @Test func `a folder without damage is kept as a whole`() async throws {
     try await fill()
     let ending = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     #expect(ending.text.contains("namespace default: all commits are kept"), "\(ending.text)")
     #expect(try await export("/n") == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
   }
@@ -86,9 +86,9 @@ import Testing
     let tail = URL(filePath: data + "/canopy.tail")
     try (Data(contentsOf: tail) + [0]).write(to: tail)
     let ending = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(ending.status == 0 && !ending.text.contains("a problem remains"), "\(ending.text)")
+    #expect(ending.status == 0 && !ending.text.contains("a problem remains"), "\(ending)")
     let verified = try await Command.run(["verify", "--data", new])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
     #expect(try Data(contentsOf: URL(filePath: new + "/canopy.tail")).count == 72)
   }
 
@@ -97,13 +97,13 @@ import Testing
     try Data("{".utf8).write(to: URL(filePath: data + "/rules.json"))
     try Data("x".utf8).write(to: URL(filePath: data + "/identity-keys"))
     let ending = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     for word in ["the rules, which cannot be read", "identity-keys, which cannot be read"] {
       #expect(ending.text.contains(word), "\(ending.text)")
     }
     let server = try await ServerProcess(data: new)
     let client = try await server.connect()
-    #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
+    try await client.expect("GET /posts", failsWith: "PERMISSION_DENIED")
     #expect(try await server.terminate() == 0)
   }
 
@@ -117,7 +117,7 @@ import Testing
     bytes[20] ^= 1
     try bytes.write(to: tail)
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 1 && verified.text.contains("canopy.tail is damaged"))
+    #expect(verified.status == 1 && verified.text.contains("canopy.tail is damaged"), "\(verified)")
     try FileManager.default.removeItem(atPath: data + "/admin-token")
     for isFirst in [true, false] {
       let server = try await ServerProcess(data: data)
@@ -125,7 +125,7 @@ import Testing
       #expect(server.log.contains("canopy.tail is damaged") == isFirst)
       #expect(server.log.contains("a file of secrets is missing and written again") == isFirst)
     }
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
   }
 
   @Test func `lost and altered rules open nothing`() async throws {
@@ -144,13 +144,13 @@ import Testing
       try? FileManager.default.removeItem(atPath: file)
       try contents.map { try Data($0.utf8).write(to: URL(filePath: file)) }
       let ending = try await Command.run(["repair", "--data", data, "--to", new])
-      #expect(ending.status == 0, "\(ending.errors)")
+      #expect(ending.status == 0, "\(ending)")
       #expect(
         ending.text.contains("lost: the rules, \(word); the new ones allow nothing"),
         "\(ending.text)")
-      #expect(try await Command.run(["verify", "--data", new]).status == 0)
+      try await Command.run(["verify", "--data", new]).expect(status: 0)
       let server = try await ServerProcess(data: new)
-      #expect(try await server.connect().code("GET /posts") == "PERMISSION_DENIED")
+      try await server.connect().expect("GET /posts", failsWith: "PERMISSION_DENIED")
       #expect(try await server.terminate() == 0)
       try FileManager.default.removeItem(atPath: new)
     }
@@ -159,12 +159,12 @@ import Testing
   @Test func `a folder in use and a new folder with files are refused`() async throws {
     let server = try await ServerProcess(data: data)
     let used = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(used.isSentence && used.errors.contains("in use"), "\(used.errors)")
+    #expect(used.isSentence && used.errors.contains("in use"), "\(used)")
     #expect(!FileManager.default.fileExists(atPath: new))
     #expect(try await server.terminate() == 0)
     try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: true)
     try Data().write(to: URL(filePath: new + "/file"))
     let full = try await Command.run(["repair", "--data", data, "--to", new])
-    #expect(full.isSentence && full.errors.contains("not an empty folder"), "\(full.errors)")
+    #expect(full.isSentence && full.errors.contains("not an empty folder"), "\(full)")
   }
 }

@@ -15,7 +15,7 @@ import Testing
 
   private func run(_ arguments: String...) async throws {
     let ending = try await Command.run(arguments)
-    #expect(ending.status == 0, "\(arguments): \(ending.text)\(ending.errors)")
+    #expect(ending.status == 0, "\(arguments): \(ending)")
   }
 
   /// Makes commits with a server of its own. Then resumes after the commit `known`, and expects the whole state.
@@ -55,7 +55,7 @@ import Testing
     let (first, second) = (folder.file("first"), folder.file("second"))
     for (point, new) in zip(points, [first, second]) {
       let ending = try await Command.run(["restore", backup, "--data", new] + point)
-      #expect(ending.status == 0, "\(ending.errors)")
+      #expect(ending.status == 0, "\(ending)")
     }
     let known = try await commit("first", 3, to: first)
     try await commit("second", 5, to: second, resumingAfter: known)
@@ -89,7 +89,7 @@ import Testing
     let new = folder.file("new")
     try FileManager.default.createDirectory(atPath: new, withIntermediateDirectories: false)
     let ending = try await Command.run(["-xf", backup, "-C", new], program: "/bin/tar")
-    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(ending.status == 0, "\(ending)")
     // Another command that opens the folder first does not change that.
     try await Command.run(["import", "--data", new, "/other"], input: "1")
     try await commit("new", 5, to: new, resumingAfter: known)

@@ -22,15 +22,15 @@ import Testing
   @Test func `the cases of the built-in rules run with the rules and with their text`() async throws
   {
     let builtIn = try await Command.run(["rules", "test", "built-in", Self.cases])
-    #expect(builtIn.status == 0, "\(builtIn.text)\(builtIn.errors)")
+    #expect(builtIn.status == 0, "\(builtIn)")
     #expect(builtIn.text.hasSuffix(" cases, 0 failed\n"))
     let text = try await Command.run(["rules", "get", "--built-in"])
     #expect(text.text.hasSuffix("}\n") && !text.text.hasSuffix("\n\n"))
     try write(text.text, to: rules)
     let same = try await Command.run(["rules", "test", rules, Self.cases])
-    #expect(same.status == 0 && same.text == builtIn.text, "\(same.errors)")
+    #expect(same.status == 0 && same.text == builtIn.text, "\(same)")
     let checked = try await Command.run(["rules", "check", "-"], input: text.text)
-    #expect(checked.status == 0 && checked.text == "ok\n")
+    #expect(checked.status == 0 && checked.text == "ok\n", "\(checked)")
   }
 
   @Test func `each problem of rules is one line with file, line and column`()
@@ -39,7 +39,7 @@ import Testing
     try write("{\"rules\":{\n  \".read\": \"auth ==\",\n  \"a\": {\".foo\": 1}}}", to: rules)
     for arguments in [["check", rules], ["test", rules, Self.cases]] {
       let ending = try await Command.run(["rules"] + arguments)
-      #expect(ending.status == 1)
+      #expect(ending.status == 1, "\(ending)")
       let lines = ending.errors.split(separator: "\n")
       #expect(lines.count == 2)
       #expect(lines[0].hasPrefix("Error: \(rules):2:"))
@@ -50,21 +50,21 @@ import Testing
       ["test", "built-in", rules], ["check", folder.path],
     ] {
       let ending = try await Command.run(["rules"] + arguments)
-      #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
+      #expect(ending.isSentence, "\(arguments): \(ending)")
     }
   }
 
   @Test func `a terminal gets no control characters of files`() async throws {
     try write(#"{"rules":{".read":"\u001b[31m\u0007"}}"#, to: rules)
     let checked = try await Command.run(["rules", "check", rules])
-    #expect(checked.status == 1 && checked.errors.contains(#"\u{1B}"#), "\(checked.errors)")
+    #expect(checked.status == 1 && checked.errors.contains(#"\u{1B}"#), "\(checked)")
     let cases = folder.path + "/cases.json"
     let name = #"\u009b31m \u202e \t e\u0301 \u200d"#
     try write(
       #"{"cases":[{"name":"\#(name)","operation":"read","path":"/","expect":"allow"}]}"#,
       to: cases)
     let tested = try await Command.run(["rules", "test", "built-in", cases])
-    #expect(tested.status == 1)
+    #expect(tested.status == 1, "\(tested)")
     #expect(
       tested.text.contains(#"\u{9B}31m \u{202E} "# + "\t e\u{301} \u{200D}"), "\(tested.text)")
     for text in [checked.errors, checked.text, tested.errors, tested.text] {
@@ -83,7 +83,7 @@ import Testing
       }
     }
     let both = try await Command.run(["rules", "test", "-", "-"])
-    #expect(both.isSentence && both.errors.contains("both"), "\(both.errors)")
+    #expect(both.isSentence && both.errors.contains("both"), "\(both)")
     try Data([0x7B, 0xFF, 0x7D]).write(to: URL(fileURLWithPath: rules))
     let ending = try await Command.run(["rules", "test", "built-in", rules])
     #expect(ending.errors == "Error: \(rules): the file is not UTF-8; save it as UTF-8\n")
@@ -93,7 +93,7 @@ import Testing
     let script = "cat \"$0\" | \"$1\" rules test built-in /dev/stdin"
     let ending = try await Command.run(
       ["-c", script, Self.cases, Command.path], program: "/bin/sh")
-    #expect(ending.status == 0 && ending.text.hasSuffix(" cases, 0 failed\n"), "\(ending.errors)")
+    #expect(ending.status == 0 && ending.text.hasSuffix(" cases, 0 failed\n"), "\(ending)")
   }
 
   @Test func `a case with another decision than expected is printed with its explanation`()
@@ -108,7 +108,7 @@ import Testing
         {"name":"all read","operation":"read","path":"/a","expect":"allow"}]}
       """#, to: cases)
     let ending = try await Command.run(["rules", "test", rules, cases])
-    #expect(ending.status == 1)
+    #expect(ending.status == 1, "\(ending)")
     #expect(
       ending.text == """
         FAILED: all read: expected allow
@@ -127,7 +127,7 @@ import Testing
       atPath: data, withIntermediateDirectories: false)
     try write("{\"rules\": {\".read\": \"auth.uid = 1\"}}", to: data + "/rules.json")
     let ending = try await Command.run(["serve", "--data", data, "--port", "0"])
-    #expect(ending.status == 1)
+    #expect(ending.status == 1, "\(ending)")
     #expect(ending.output.isEmpty)
     #expect(ending.errors.hasPrefix("Error: \(data)/rules.json:1:"))
     #expect(
@@ -143,14 +143,14 @@ import Testing
     }
     let client = try await server.connect()
     let uid = try await client.text("uid", "SIGNUP ada@example.org \"engine of 1843\" ada")
-    #expect(try await client.code("SET /a 1") == "PERMISSION_DENIED")
+    try await client.expect("SET /a 1", failsWith: "PERMISSION_DENIED")
     let text =
       "{ // Whose e-mail address is known.\n\t\"rules\": { \"a\": {\n"
       + "  \".read\": true,\n  \".write\": \"auth.token.email === 'ada@example.org'\" },\n"
       + "  \"b\": { \"$k\": { \".write\": \"newData.val() !== ''\" } } } }"
     try write(text, to: rules)
     let set = try await run("set", rules)
-    #expect(set.status == 0 && set.output.isEmpty, "\(set.errors)")
+    #expect(set.status == 0 && set.output.isEmpty, "\(set)")
     let stored = try String(contentsOfFile: data + "/rules.json", encoding: .utf8)
     #expect(stored.hasPrefix(text + "\n// checksum of the rules above"), "\(stored)")
     #expect(try await run("get").text == text + "\n")
@@ -168,7 +168,7 @@ import Testing
     for (who, outcome) in [(uid, "allowed"), ("null", "denied"), ("{\"uid\":\"x\"}", "denied")] {
       let ending = try await run("explain", who, "update", "/", "{\"a\":1}")
       let last = ending.text.split(separator: "\n").last ?? ""
-      #expect(ending.status == 0 && last.hasPrefix(outcome), "\(ending.text)\(ending.errors)")
+      #expect(ending.status == 0 && last.hasPrefix(outcome), "\(ending)")
     }
 
     // Other line breaks than CR and LF are characters of the string. A terminal may obey them.
@@ -178,29 +178,29 @@ import Testing
 
     // The command reports problems itself, before it asks the server, and nothing changes.
     let wrong = try await run("set", "-", input: "{\"rules\":{\".read\":1}}")
-    #expect(wrong.isSentence && wrong.errors.hasPrefix("Error: stdin:1:"), "\(wrong.errors)")
+    #expect(wrong.isSentence && wrong.errors.hasPrefix("Error: stdin:1:"), "\(wrong)")
     let long = "{\"rules\":{}}" + String(repeating: " ", count: 1_048_576)
     let tooLong = try await run("set", "-", input: long)
-    #expect(tooLong.isSentence && tooLong.errors.contains("--line-bytes-max"), "\(tooLong.errors)")
+    #expect(tooLong.isSentence && tooLong.errors.contains("--line-bytes-max"), "\(tooLong)")
     for ending in [
       try await run("explain", "@nobody", "read", "/a"),
       try await run("explain", "null", "drop", "/"),
       try await Command.run(["rules", "get", "--data", folder.path + "/missing"]),
-    ] { #expect(ending.isSentence, "\(ending.status) \(ending.errors)") }
-    #expect(try await client.request("GET /a") == "+1")
+    ] { ending.expectSentence() }
+    try await client.expect("GET /a", "+1")
     try await server.destroy()
     let alone = try await run("get")
-    #expect(alone.isSentence && alone.errors.contains("no server is running"), "\(alone.errors)")
+    #expect(alone.isSentence && alone.errors.contains("no server is running"), "\(alone)")
 
     let next = try await ServerProcess(data: data)
     let again = try await next.connect()
-    #expect(try await again.request("GET /a") == "+1")
-    #expect(try await again.code("GET /posts") == "PERMISSION_DENIED")
-    #expect(try await run("set", "built-in").status == 0)
-    #expect(try await again.request("GET /posts") == "+null")
+    try await again.expect("GET /a", "+1")
+    try await again.expect("GET /posts", failsWith: "PERMISSION_DENIED")
+    try await run("set", "built-in").expect(status: 0)
+    try await again.expect("GET /posts", "+null")
     #expect(!FileManager.default.fileExists(atPath: data + "/rules.json"))
     #expect(try await next.terminate() == 0)
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
   }
 
   @Test func `a lost file of rules opens nothing`() async throws {
@@ -222,12 +222,12 @@ import Testing
 
     let sentence = "\(file) is missing, and its rules were in force"
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 1 && verified.text.hasPrefix(sentence), "\(verified.text)")
+    #expect(verified.status == 1 && verified.text.hasPrefix(sentence), "\(verified)")
     for arguments in [
       ["backup", "--data", data, backup], ["serve", "--data", data, "--port", "0"],
     ] {
       let ending = try await Command.run(arguments)
-      #expect(ending.status == 1 && ending.errors.contains(sentence), "\(ending.errors)")
+      #expect(ending.status == 1 && ending.errors.contains(sentence), "\(ending)")
     }
     #expect(!FileManager.default.fileExists(atPath: file))
     #expect(!FileManager.default.fileExists(atPath: backup))
@@ -237,18 +237,18 @@ import Testing
       let next = try await ServerProcess(data: data, options)
       #expect(next.log.contains("rules.json is lost") == !options.isEmpty)
       let client = try await next.connect()
-      #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
-      #expect(try await client.code("SET /a 1") == "PERMISSION_DENIED")
+      try await client.expect("GET /posts", failsWith: "PERMISSION_DENIED")
+      try await client.expect("SET /a 1", failsWith: "PERMISSION_DENIED")
       #expect(try await next.terminate() == 0)
     }
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
     let last = try await ServerProcess(data: data)
     admin = try await administrator(last)
     try await admin.value("RULES built-in")
-    #expect(try await last.connect().request("GET /posts").hasPrefix("+"))
+    try await last.connect().expectSuccess(of: "GET /posts")
     #expect(try await last.terminate() == 0)
     #expect(!FileManager.default.fileExists(atPath: file))
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
   }
 
   @Test func `a file of rules with another checksum is refused, and one without a checksum is not`()
@@ -273,18 +273,18 @@ import Testing
       #expect(
         ending.status == 1
           && (ending.errors + ending.text).contains("\(file) is damaged, or was edited"),
-        "\(arguments): \(ending.errors)")
+        "\(ending)")
     }
     // As the sentence says.
     let lines = whole.replacing("now < 1000", with: "now > 1000").split(separator: "\n")
     try write(lines.dropLast().joined(separator: "\n"), to: file)
     for isFirst in [true, false] {
       let next = try await ServerProcess(data: data)
-      #expect(try await next.connect().request("GET /n") == "+null")
+      try await next.connect().expect("GET /n", "+null")
       #expect(next.log.contains("rules.json has changed since the last run") == isFirst)
       #expect(try await next.terminate() == 0)
     }
-    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    try await Command.run(["verify", "--data", data]).expect(status: 0)
   }
 
   @Test func `the administrator's token is not sent to a program that has taken the port`()
@@ -338,7 +338,7 @@ import Testing
       if isClosed { try await client.value("SET /closed true") }
       try await server.destroy()
       let next = try await ServerProcess(data: data)
-      #expect(try await next.connect().request("GET /gone") == "+false")
+      try await next.connect().expect("GET /gone", "+false")
       #expect(next.log.contains("do not allow") == isClosed)
       #expect(try await next.terminate() == 0)
     }

@@ -15,33 +15,33 @@ import Testing
     let folder = try TemporaryFolder()
     let data = folder.path + "/data"
     let seeded = try await Command.run(["seed", "--data", data, Self.fixture])
-    #expect(seeded.status == 0)
+    #expect(seeded.status == 0, "\(seeded)")
     #expect(seeded.errors.contains("seeded 10 people, 62 posts"))
     let again = try await Command.run(["seed", "--data", data, Self.fixture])
-    #expect(again.isSentence, "\(again.errors)")
+    #expect(again.isSentence, "\(again)")
 
     var server = try await ServerProcess(data: data)
     var client = try await server.connect()
-    #expect(try await client.request("PING") == "+\"PONG\"")
+    try await client.expect("PING", "+\"PONG\"")
     try await client.value(Self.login)
     let id = try await client.text("id", "POST \"After the fixture\" \"It is kept.\"")
-    #expect(try await client.request("STAR \(id)") == "+{\"starred\":true,\"starCount\":1}")
+    try await client.expect("STAR \(id)", "+{\"starred\":true,\"starCount\":1}")
     let shown = try await client.request("SHOW \(id)")
     #expect(try await client.value("RECENT {\"limit\":100}").elements?.count == 63)
     let token = try String(contentsOfFile: data + "/admin-token", encoding: .utf8)
     let administrator = try await server.connect()
     try await administrator.value("AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))")
-    #expect(try await administrator.request("COUNT /posts") == "+63")
+    try await administrator.expect("COUNT /posts", "+63")
     #expect(try await server.terminate() == 0)
     #expect(server.log.contains("stopped in good order"))
     try await client.expectClosed()
     try await administrator.expectClosed()
 
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified.text)")
+    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified)")
     server = try await ServerProcess(data: data)
     client = try await server.connect()
-    #expect(try await client.request("SHOW \(id)") == shown)
+    try await client.expect("SHOW \(id)", shown)
     try await client.value(Self.login)
     #expect(try await server.terminate() == 0)
   }
@@ -80,7 +80,7 @@ import Testing
     let folder = try TemporaryFolder()
     let ending = try await Command.run(
       ["serve", "--data", folder.path + "/data", "--emulator", "--host", "0.0.0.0"])
-    #expect(ending.isSentence && ending.errors.contains("127.0.0.1"), "\(ending.errors)")
+    #expect(ending.isSentence && ending.errors.contains("127.0.0.1"), "\(ending)")
   }
 
   @Test func `a write is refused when the folder was removed under the server`() async throws {
@@ -88,11 +88,11 @@ import Testing
     let data = folder.path + "/data"
     let server = try await ServerProcess(data: data)
     let client = try await server.connect()
-    #expect(try await client.request(ServerProcess.authentication(data: data)).hasPrefix("+"))
-    #expect(try await client.request("SET /a 1").hasPrefix("+"))
+    try await client.expectSuccess(of: try ServerProcess.authentication(data: data))
+    try await client.expect("SET /a 1", "+{\"seq\":1}")
     try FileManager.default.removeItem(atPath: data)
-    for _ in 0..<3 { #expect(try await client.code("SET /a 2") == "UNAVAILABLE") }
-    #expect(try await client.request("GET /a") == "+1")
+    for _ in 0..<3 { try await client.expect("SET /a 2", failsWith: "UNAVAILABLE") }
+    try await client.expect("GET /a", "+1")
     #expect(server.log.contains("was removed or replaced while the server was running"))
     _ = try await server.terminate()
   }
@@ -116,7 +116,7 @@ import Testing
     for command in [["serve", "--port", "0"], ["verify"], ["export"]] {
       let ending = try await Command.run(command + ["--data", data])
       let text = ending.text + ending.errors
-      #expect(ending.status == 1, "\(text)")
+      #expect(ending.status == 1, "\(ending)")
       #expect(
         text.contains("which were stored, are missing")
           || text.contains("which was stored, is missing"), "\(text)")
@@ -127,7 +127,7 @@ import Testing
     #expect(try await client.value("RECENT {\"limit\":100}").elements?.count == 62)
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", data])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
   }
 
   @Test func `acknowledged posts survive a kill of the server under load`() async throws {
@@ -158,10 +158,10 @@ import Testing
     }
     #expect(posts.count >= 160)
     let verified = try await Command.run(["verify", "--data", folder.path])
-    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified.text)")
+    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified)")
     let restarted = try await ServerProcess(data: folder.path)
     let client = try await restarted.connect()
-    for id in posts { #expect(try await client.request("SHOW \(id)").hasPrefix("+{\"id\":")) }
+    for id in posts { try await client.expect("SHOW \(id)", hasPrefix: "+{\"id\":") }
     #expect(try await restarted.terminate() == 0)
   }
 
@@ -170,11 +170,11 @@ import Testing
     let server = try await ServerProcess(data: folder.path)
     for arguments in [["serve", "--port", "0"], ["verify"], ["export"]] {
       let second = try await Command.run(arguments + ["--data", folder.path])
-      #expect(second.isSentence, "\(second.errors)")
+      #expect(second.isSentence, "\(second)")
       #expect(second.errors.contains("in use by process \(server.pid)"))
     }
     let client = try await server.connect()
-    #expect(try await client.request("PING") == "+\"PONG\"")
+    try await client.expect("PING", "+\"PONG\"")
     #expect(try await server.terminate() == 0)
   }
 
@@ -186,7 +186,7 @@ import Testing
       "-s", "KILL", "5", Command.path, "serve", "--data", other.path, "--port", "\(server.port)",
     ]
     let second = try await Command.run(limited, program: "/usr/bin/timeout")
-    #expect(second.status == 1)
+    #expect(second.status == 1, "\(second)")
     #expect(second.errors.hasSuffix("(Address already in use); name another address or port\n"))
     #expect(!second.errors.contains("EventLoop"), "\(second.errors)")
     #expect(try await server.terminate() == 0)
@@ -197,7 +197,7 @@ import Testing
     let server = try await ServerProcess(data: folder.path)
     var clients: [LineSocketClient] = []
     for _ in 0..<50 { clients.append(try await server.connect()) }
-    for client in clients { #expect(try await client.request("PING") == "+\"PONG\"") }
+    for client in clients { try await client.expect("PING", "+\"PONG\"") }
     kill(server.pid, SIGINT)
     #expect(try await server.end() == 0)
     for client in clients { try await client.expectClosed() }

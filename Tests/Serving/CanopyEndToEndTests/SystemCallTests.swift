@@ -44,7 +44,7 @@ struct SystemCallTests {
       for _ in 0..<batches {
         try await client.send(batch)
         for reply in try await client.readLines(requests) {
-          #expect(reply.hasPrefix("+"), "\(line)")
+          expectReply(reply, to: line, hasPrefix: "+")
         }
       }
       let after = try server.ioCalls()

@@ -25,7 +25,7 @@ import Testing
     let shown = try await Command.run(
       ["-qec", ([Command.path] + words).joined(separator: " "), "/dev/null"], input: input,
       program: Self.script)
-    #expect(shown.status == 0, "\(shown.text)")
+    #expect(shown.status == 0, "\(shown)")
     #expect(
       shown.text.contains(#"a\u{9B}31mb\u{7F}c\u{202E}d\u{9D}é🌳"#),
       "\(shown.text.debugDescription)")

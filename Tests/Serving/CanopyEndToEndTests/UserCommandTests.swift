@@ -21,7 +21,7 @@ import Testing
   ) async throws -> String {
     let ending = try await Command.run(
       ["user"] + arguments + ["--data", folder.path], input: input)
-    #expect(ending.status == 0, "\(arguments): \(ending.errors)", sourceLocation: location)
+    ending.expect(status: 0, at: location)
     return ending.text.trimmingCharacters(in: .newlines)
   }
 
@@ -40,13 +40,13 @@ import Testing
       ["reset-code", "nobody"], ["end-sessions", "nobody"], ["export", "nobody"],
     ] {
       let ending = try await Command.run(["user"] + arguments + ["--data", folder.path])
-      #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
+      #expect(ending.isSentence, "\(arguments): \(ending)")
     }
-    #expect(try await user("add", "ada@example.org", "x", input: "engine of 1843\n").isSentence)
-    #expect(try await user("set-password", uid, input: "short\n").isSentence)
+    try await user("add", "ada@example.org", "x", input: "engine of 1843\n").expectSentence()
+    try await user("set-password", uid, input: "short\n").expectSentence()
     #expect(try await output("disable", "@Ada") == "")
     #expect(try await output("list").contains("\(uid)\tada@example.org\tada\tdisabled"))
-    #expect(try await user("reset-code", "@ada").isSentence, "a disabled account gets no code")
+    try await user("reset-code", "@ada").expectSentence("a disabled account gets no code")
     #expect(try await output("enable", "ADA@example.org") == "")
     #expect(try await output("set-password", uid, input: "another engine\n") == "")
     #expect(try await output("end-sessions", "@ada") == "")
@@ -64,10 +64,10 @@ import Testing
     let client = try await running.connect()
     try await client.value("LOGIN ada@example.org \"another engine\"")
     try await client.value("RESET \(code) \"words of a new engine\"")
-    #expect(try await client.request("WHOAMI") == "+null")
+    try await client.expect("WHOAMI", "+null")
     #expect(!running.log.contains("another engine") && !running.log.contains(code))
     #expect(try await running.terminate() == 0)
-    #expect(try await Command.run(["verify", "--data", folder.path]).status == 0)
+    try await Command.run(["verify", "--data", folder.path]).expect(status: 0)
   }
 
   @Test func `a command on a running server ends the sessions and subscriptions at once`()
@@ -77,16 +77,16 @@ import Testing
     let client = try await server.connect()
     try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
     _ = try await output("disable", "@ada")
-    #expect(try await client.request("WHOAMI") == "+null")
-    #expect(try await client.code("POST a b") == "UNAUTHENTICATED")
-    #expect(
-      try await client.code("LOGIN ada@example.org \"engine of 1843\"") == "PERMISSION_DENIED")
+    try await client.expect("WHOAMI", "+null")
+    try await client.expect("POST a b", failsWith: "UNAUTHENTICATED")
+    try await client.expect(
+      "LOGIN ada@example.org \"engine of 1843\"", failsWith: "PERMISSION_DENIED")
     #expect(server.log.contains("the administrator has disabled an account"))
     #expect(try await server.terminate() == 0)
     let restarted = try await ServerProcess(data: folder.path)
     let again = try await restarted.connect()
-    #expect(
-      try await again.code("LOGIN ada@example.org \"engine of 1843\"") == "PERMISSION_DENIED")
+    try await again.expect(
+      "LOGIN ada@example.org \"engine of 1843\"", failsWith: "PERMISSION_DENIED")
     #expect(try await restarted.terminate() == 0)
   }
 
@@ -115,10 +115,10 @@ import Testing
       #expect(try await server.terminate() == 0)
     }
     let export = try await Command.run(["export", "--data", folder.path])
-    #expect(export.status == 0 && !export.text.contains("ada"), "\(export.text)")
+    #expect(export.status == 0 && !export.text.contains("ada"), "\(export)")
     #expect(export.text.contains("theirs"))
     let verified = try await Command.run(["verify", "--data", folder.path])
-    #expect(verified.status == 0, "\(verified.text)")
+    #expect(verified.status == 0, "\(verified)")
     #expect(try await output("list").hasSuffix("\tbob@example.org\tbob\tactive"))
   }
 

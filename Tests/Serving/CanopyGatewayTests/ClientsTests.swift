@@ -20,8 +20,8 @@ import Testing
       let ada = try await server.signUp("ada")
       try await server.connect { line in
         #expect(try await line.upgrade("/line") == 101)
-        try await line.send(message: "AUTH \(server.parts.administratorToken.text)")
-        #expect(try await line.message() == #"+{"administrator":true}"#)
+        try await line.expect(
+          line: "AUTH \(server.parts.administratorToken.text)", #"+{"administrator":true}"#)
         try await server.connect { socket in
           #expect(try await socket.upgrade("/.ws?v=5&ns=default") == 101)
           _ = try await socket.message()
@@ -54,8 +54,7 @@ import Testing
                 try await line.message().contains(
                   #""listens":[{"sub":1,"path":"/open/a","query":{},"events":"sync"}]"#))
               for client in all.dropFirst() {
-                try await line.send(message: "ENDCLIENT \(number(client))")
-                #expect(try await line.message() == "+null")
+                try await line.expect(line: "ENDCLIENT \(number(client))", "+null")
               }
               for ended in [socket, http, stream] { _ = try? await ended.end() }
               try await eventually { try await clients(line).count == 1 }

@@ -46,8 +46,8 @@ import Testing
         let user = try await Self.signUp(client)
         let again = try await Self.call(
           client, "signUp", #"{"email":"ada@example.org","password":"engine of 1843"}"#)
-        #expect(again.status == 400)
-        #expect(again.json?["error"]?["message"]?.string == "EMAIL_EXISTS")
+        #expect(again.status == 400, "\(again)")
+        #expect(again.json?["error"]?["message"]?.string == "EMAIL_EXISTS", "\(again)")
         let fields = ["Content-Type": "application/x-www-form-urlencoded"]
         let token = try await client.request(
           "POST", "/securetoken.googleapis.com/v1/token?key=any", fields,
@@ -108,15 +108,11 @@ import Testing
           #expect(try await line.upgrade("/line") == 101)
           try await line.send(message: "AUTH \(token)")
           #expect(try await line.message().contains(#""username":"ada""#))
-          try await line.send(message: "POST Engines Notes")
-          #expect(try await line.message().hasPrefix("+"))
+          try await line.expect(line: "POST Engines Notes", hasPrefix: "+{\"id\":")
           // That drops the token on this connection only.
-          try await line.send(message: "LOGOUT")
-          #expect(try await line.message() == "+null")
-          try await line.send(message: "POST Engines Notes")
-          #expect(try await line.message().hasPrefix("-UNAUTHENTICATED "))
-          try await line.send(message: "AUTH \(token)")
-          #expect(try await line.message().hasPrefix("+{"))
+          try await line.expect(line: "LOGOUT", "+null")
+          try await line.expect(line: "POST Engines Notes", failsWith: "UNAUTHENTICATED")
+          try await line.expect(line: "AUTH \(token)", hasPrefix: "+{")
         }
         let posts = try await client.request("GET", "/posts.json?shallow=true&auth=\(token)")
         #expect(posts.status == 200 && posts.text != "null", "\(posts)")
@@ -137,8 +133,7 @@ import Testing
           #expect(try await stream.event().hasPrefix("put "))
           try await server.connect { line in
             #expect(try await line.upgrade("/line") == 101)
-            try await line.send(message: "AUTH \(user.idToken)")
-            #expect(try await line.message().hasPrefix("+{"))
+            try await line.expect(line: "AUTH \(user.idToken)", hasPrefix: "+{")
             let request: AdministrationRequest =
               end == "disabled"
               ? .setDisabled(true, .uid(user.uid)) : .deleteUser(.uid(user.uid), withPosts: false)
@@ -147,13 +142,11 @@ import Testing
             if case .failure(let error) = completion.reply { throw error }
             #expect(try await stream.event() == "auth_revoked credential is no longer valid")
             await #expect(throws: LineClientError.closed) { try await stream.event() }
-            try await line.send(message: "WHOAMI")
-            #expect(try await line.message() == "+null")
+            try await line.expect(line: "WHOAMI", "+null")
             for token in [user.idToken, user.refreshToken] {
               let refused = try await client.request("GET", "/open/a.json?auth=\(token)")
               #expect(refused.status == 401, "\(refused)")
-              try await line.send(message: "AUTH \(token)")
-              #expect(try await line.message().hasPrefix("-UNAUTHENTICATED "))
+              try await line.expect(line: "AUTH \(token)", failsWith: "UNAUTHENTICATED")
             }
           }
         }
@@ -179,7 +172,7 @@ import Testing
           let update = try await Self.call(
             client, "update",
             #"{"idToken":"\#(user.idToken)","password":"engine of 1844","returnSecureToken":true}"#)
-          #expect(update.status == 200)
+          #expect(update.status == 200, "\(update)")
           #expect(!session.isValid(at: server.parts.clock.now))
           #expect(try await stream.event() == "auth_revoked credential is no longer valid")
           await #expect(throws: LineClientError.closed) { try await stream.event() }
@@ -244,10 +237,10 @@ import Testing
           client, "sendOobCode", #"{"requestType":"PASSWORD_RESET","email":"ada@example.org"}"#)
         try await eventually { !server.parts.codes.all.isEmpty }
         let code = try #require(server.parts.codes.all.first)
-        #expect(sent.status == 200 && !sent.text.contains(code.text))
+        #expect(sent.status == 200 && !sent.text.contains(code.text), "\(sent)")
         let reset = try await Self.call(
           client, "resetPassword", #"{"oobCode":"\#(code.text)","newPassword":"engine of 1844"}"#)
-        #expect(reset.status == 200)
+        #expect(reset.status == 200, "\(reset)")
       }
     }
   }

@@ -47,11 +47,9 @@ import Testing
         try await server.connect { line in
           #expect(try await line.upgrade("/line") == 101)
           for _ in 0..<100 {
-            try await line.send(message: "PING")
-            #expect(try await line.message() == "+\"PONG\"")
+            try await line.expect(line: "PING", "+\"PONG\"")
           }
-          try await line.send(message: "GET /closed")
-          #expect(try await line.message().hasPrefix("-PERMISSION_DENIED "))
+          try await line.expect(line: "GET /closed", failsWith: "PERMISSION_DENIED")
           let metrics = try await client.request("GET", "/metrics")
           #expect(metrics.status == 200, "\(metrics)")
           #expect(metrics.fields["content-type"] == MetricsText.contentType, "\(metrics)")

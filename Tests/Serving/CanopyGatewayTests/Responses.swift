@@ -1,3 +1,4 @@
+import CanopyTesting
 import Testing
 
 /// Expectations on the response to one request. A violation prints the request and the whole response, which `#expect` does
@@ -13,6 +14,33 @@ extension HTTPClient {
       #expect(response.status == status, "\(response)", sourceLocation: location)
     }
     if let text { #expect(response.text == text, "\(response)", sourceLocation: location) }
+  }
+}
+
+/// Expectations on the reply to a line over a WebSocket.
+extension HTTPClient {
+  /// Sends a line, and expects this reply.
+  func expect(
+    line: String, _ reply: String, at location: SourceLocation = #_sourceLocation
+  ) async throws {
+    try await send(message: line)
+    expectReply(try await message(), to: line, reply, at: location)
+  }
+
+  /// Sends a line, and expects that it fails with a code.
+  func expect(
+    line: String, failsWith code: String, at location: SourceLocation = #_sourceLocation
+  ) async throws {
+    try await send(message: line)
+    expectReply(try await message(), to: line, failsWith: code, at: location)
+  }
+
+  /// Sends a line, and expects that its reply begins with a text.
+  func expect(
+    line: String, hasPrefix text: String, at location: SourceLocation = #_sourceLocation
+  ) async throws {
+    try await send(message: line)
+    expectReply(try await message(), to: line, hasPrefix: text, at: location)
   }
 }
 

@@ -35,8 +35,7 @@ import Testing
       }
       try await HTTPClient.connect(server.port, trusting: .first) { client in
         #expect(try await client.upgrade("/line", ["Origin": "https://localhost"]) == 101)
-        try await client.send(message: "PING")
-        #expect(try await client.message() == "+\"PONG\"")
+        try await client.expect(line: "PING", "+\"PONG\"")
       }
     }
   }

@@ -38,8 +38,7 @@ import Testing
           #expect(try await socket.message().contains(#""d":1"#))
           try await server.connect { line in
             #expect(try await line.upgrade("/line") == 101)
-            try await line.send(message: "SET /open/a 2")
-            #expect(try await line.message().hasPrefix("+{\"seq\":"))
+            try await line.expect(line: "SET /open/a 2", hasPrefix: "+{\"seq\":")
             #expect(try await socket.message().contains(#""d":2"#))
             try await client.expect("GET", "/open/a.json", text: "2")
             #expect(server.gate.count == 3)

@@ -19,11 +19,12 @@ import Testing
       let id = try #require(posted["id"]?.string)
       #expect(id.utf8.count == 20)
       let now = server.parts.clock.now
-      #expect(
-        try await reader.request("SHOW \(id)") == """
-          +{"id":"\(id)","author":"ada","body":"Two\\nlines, é","createdAt":\(now),"starCount":0,\
-          "title":"A title","uid":"\(uid)"}
-          """)
+      try await reader.expect(
+        "SHOW \(id)",
+        """
+        +{"id":"\(id)","author":"ada","body":"Two\\nlines, é","createdAt":\(now),"starCount":0,\
+        "title":"A title","uid":"\(uid)"}
+        """)
       try await ada.expect("EDIT \(id) New \"\\\"body\\\"\"", "+null")
       let shown = try await reader.value("SHOW \(id)")
       #expect(shown["title"]?.string == "New" && shown["body"]?.string == "\"body\"")
@@ -120,10 +121,11 @@ import Testing
       }
       let uid = try await eve.text("uid", "WHOAMI")
       let now = server.parts.clock.now
-      #expect(
-        try await bob.request("COMMENTS \(post) {\"limit\":1}") == """
-          +[{"id":"\(comments[3])","author":"eve","createdAt":\(now),"text":"text 3","uid":"\(uid)"}]
-          """)
+      try await bob.expect(
+        "COMMENTS \(post) {\"limit\":1}",
+        """
+        +[{"id":"\(comments[3])","author":"eve","createdAt":\(now),"text":"text 3","uid":"\(uid)"}]
+        """)
       let page = "{\"before\":\"\(comments[2])\"}"
       #expect(try await ids(bob, "COMMENTS \(post) \(page)") == [comments[1], comments[0]])
       try await bob.expect("SHOW \(post)", contains: "\"commentCount\":4")

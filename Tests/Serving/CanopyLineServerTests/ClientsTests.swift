@@ -100,7 +100,9 @@ import Testing
       let (own, id) = (try number(of: all.first), try number(of: all.last))
       try await administrator.expect("ENDCLIENT \(own)", failsWith: "CONFLICT", "QUIT")
       try await administrator.expect("ENDCLIENT \(id)", "+null")
-      #expect(try await other.readLine().hasPrefix("-UNAVAILABLE the administrator has ended"))
+      try await other.expectNext(
+        to: "ENDCLIENT of another connection",
+        hasPrefix: "-UNAVAILABLE the administrator has ended")
       try await other.expectClosed()
       try await server.eventually { server.root.at(try Path("/gone")).boolValue == true }
       try await server.eventually {

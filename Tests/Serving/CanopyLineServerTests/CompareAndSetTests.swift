@@ -114,12 +114,13 @@ import Testing
         return try await other.text("etag", "GET /a {\"etag\":true}")
       }
       let etag = try await set()
+      let compared = "CAS /a \(etag) 1"
       /// Carries out a CAS. Carries out other requests, each one while the value is hashed: its commit is appended, and
       /// not yet a part of the tree.
       func compare(while requests: [String]) async throws -> String {
         let journal = server.parts.journal.gate
         var (gate, holder) = await hold(hashing)
-        try await client.send("CAS /a \(etag) 1\n")
+        try await client.send("\(compared)\n")
         for request in requests {
           try await server.eventually { hashing.waiting == 1 }
           journal.hold()
@@ -145,17 +146,17 @@ import Testing
       // A short line: a long one would wait for a turn itself.
       let same = "SET /a/u0 {\"username\":\"name 0\"}"
       var line = try await compare(while: [same, "SET /elsewhere 1"])
-      #expect(line.hasPrefix("+{\"committed\":true"))
+      expectReply(line, to: compared, hasPrefix: "+{\"committed\":true")
       #expect(try await set() == etag)
       line = try await compare(while: ["SET /a/new 1"])
-      #expect(line.hasPrefix("+{\"committed\":false"))
+      expectReply(line, to: compared, hasPrefix: "+{\"committed\":false")
       #expect(line.contains("\"new\":1"))
       #expect(try await set() == etag)
       let most = Array(repeating: same, count: CompareAndSet.roundsMax)
       line = try await compare(while: most)
-      #expect(line.hasPrefix("-CONFLICT"))
+      expectReply(line, to: compared, failsWith: "CONFLICT")
       line = try await compare(while: most.dropLast())
-      #expect(line.hasPrefix("+{\"committed\":true"))
+      expectReply(line, to: compared, hasPrefix: "+{\"committed\":true")
     }
   }
 
@@ -193,10 +194,11 @@ import Testing
       for turn in 0..<5 {
         try await client.value("SET /a \(Self.profiles(500))")
         let etag = try await client.text("etag", "GET /a {\"etag\":true}")
-        try await client.send("CAS /a \(etag) {\"b\":\(turn)}\nSET /a/c 3\nGET /a\n")
-        #expect(try await client.readLine().hasPrefix("+{\"committed\":true"))
-        #expect(try await client.readLine().hasPrefix("+"))
-        #expect(try await client.readLine() == "+{\"b\":\(turn),\"c\":3}")
+        let compared = "CAS /a \(etag) {\"b\":\(turn)}"
+        try await client.send("\(compared)\nSET /a/c 3\nGET /a\n")
+        try await client.expectNext(to: compared, hasPrefix: "+{\"committed\":true")
+        try await client.expectNext(to: "SET /a/c 3", hasPrefix: "+{\"seq\":")
+        try await client.expectNext(to: "GET /a", "+{\"b\":\(turn),\"c\":3}")
       }
     }
   }

@@ -63,8 +63,7 @@ import Testing
         #expect(told.events.map(\.key) == keys)
         server.parts.journal.forget(through: 3)
         let since = request.contains("{") ? ",\"since\":1}" : " {\"since\":1}"
-        try await client.send(request + since + "\n")
-        #expect(try await client.readLine().hasPrefix("+"))
+        try await client.expectSuccess(of: request + since)
         let line = try await client.readLine()
         #expect(line.contains("\"data\":\(data)"), "\(line)")
       }
@@ -80,8 +79,7 @@ import Testing
       try await client.value("SET /a {\"x\":{\".value\":1,\".priority\":2}}")
       for (form, data) in [("child", "\"data\":{\"x\":1}"), ("sync", "\".priority\":2")] {
         // The journal has no commit with this number.
-        try await client.send("LISTEN /a {\"events\":\"\(form)\",\"since\":9}\n")
-        #expect(try await client.readLine().hasPrefix("+"))
+        try await client.expectSuccess(of: "LISTEN /a {\"events\":\"\(form)\",\"since\":9}")
         let line = try await client.readLine()
         #expect(line.contains("\"put\"") && line.contains(data), "\(line)")
       }
@@ -206,11 +204,13 @@ import Testing
         try await client.send(
           (start..<start + 100).map { "LISTEN /l/\($0)\n" }.joined())
         for i in start..<start + 100 {
-          let reply = try await client.readLine()
+          let request = "LISTEN /l/\(i)"
           if i < 100 {
-            #expect(reply == "+{\"sub\":\(i + 1),\"seq\":0,\"initial\":0}")
+            let reply = "+{\"sub\":\(i + 1),\"seq\":0,\"initial\":0}"
+            try await client.expectNext(to: request, reply)
           } else {
-            #expect(reply.hasPrefix("-TOO_LARGE a connection may have at most 100 subscriptions"))
+            let reply = "-TOO_LARGE a connection may have at most 100 subscriptions"
+            try await client.expectNext(to: request, hasPrefix: reply)
           }
         }
       }

@@ -28,9 +28,8 @@ import Testing
       // The bytes of a request are released a moment after its reply.
       try await server.eventually { server.parts.operations.memory.used < 100_000 }
       try await body(server)
-      for round in 1...20 {
-        let reply = try await honest.request("STAR \(id)")
-        #expect(reply.hasPrefix("+"), "round \(round): \(reply.prefix(200))")
+      for _ in 1...20 {
+        try await honest.expectSuccess(of: "STAR \(id)")
         #expect(server.parts.operations.memory.used <= Self.bound + Self.slack)
       }
     }
@@ -98,12 +97,12 @@ import Testing
       try await server.eventually { operations.memory.used > 20_000 * 96 }
       let small = try await server.connectAsAdministrator()
       try await small.send(line(15_000))
-      #expect(try await large.readLine().hasPrefix("-OVERLOADED"))
+      try await large.expectNext(to: line(20_000), failsWith: "OVERLOADED")
       try await server.eventually { operations.memory.used < 20_000 * 96 }
       #expect(operations.memory.used > 15_000 * 96)
       gate.signal()
       try await work.value
-      #expect(try await small.readLine().hasPrefix("+"))
+      try await small.expectNext(to: line(15_000), hasPrefix: "+{\"seq\":")
     }
   }
 
@@ -266,13 +265,14 @@ import Testing
       let memory = server.parts.operations.memory
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
-      let writes = String(repeating: "SET /a \"\(Self.large.prefix(500_000))\"\n", count: 12)
+      let write = "SET /a \"\(Self.large.prefix(500_000))\"\n"
+      let writes = String(repeating: write, count: 12)
       let sent = Task { try await client.send(writes) }
       try await server.eventually { memory.used >= 2_000_000 }
       // At most the bound, one more request, and the input that arrived with it.
       for _ in 0..<20 { #expect(memory.used <= 3_700_000) }
       server.parts.journal.gate.open()
-      for _ in 0..<12 { #expect(try await client.readLine().hasPrefix("+{\"seq\":")) }
+      for _ in 0..<12 { try await client.expectNext(to: write, hasPrefix: "+{\"seq\":") }
       try await sent.value
       // The connection itself stays charged.
       let least = LineHandler.connectionBytes

@@ -43,7 +43,9 @@ import Testing
 
         """)
       let replies = try await client.readLines(11)
-      #expect(replies[1] == "+\"a\"" && replies[4] == "+\"b\"" && replies[7] == "+\"default\"")
+      expectReply(replies[1], to: "USE a", "+\"a\"")
+      expectReply(replies[4], to: "USE b", "+\"b\"")
+      expectReply(replies[7], to: "USE default", "+\"default\"")
       #expect([3, 5, 8, 10].map { replies[$0] } == ["+2", "+null", "+1", "+2"])
       #expect(source.opened == ["a", "b"])
     }
@@ -85,11 +87,12 @@ import Testing
         let etag = try await owner.text("etag", "GET /a {\"etag\":true}")
         // When these lines come, the connection is in a namespace where nothing is at this path.
         let client = try await server.connectAsAdministrator()
-        try await client.send("USE a\nCAS /a \(etag) {\"b\":\(turn)}\nSET /a/c 3\nGET /a\n")
-        #expect(try await client.readLine() == "+\"a\"")
-        #expect(try await client.readLine().hasPrefix("+{\"committed\":true"))
-        #expect(try await client.readLine().hasPrefix("+"))
-        #expect(try await client.readLine() == "+{\"b\":\(turn),\"c\":3}")
+        let compared = "CAS /a \(etag) {\"b\":\(turn)}"
+        try await client.send("USE a\n\(compared)\nSET /a/c 3\nGET /a\n")
+        try await client.expectNext(to: "USE a", "+\"a\"")
+        try await client.expectNext(to: compared, hasPrefix: "+{\"committed\":true")
+        try await client.expectNext(to: "SET /a/c 3", hasPrefix: "+{\"seq\":")
+        try await client.expectNext(to: "GET /a", "+{\"b\":\(turn),\"c\":3}")
       }
     }
   }

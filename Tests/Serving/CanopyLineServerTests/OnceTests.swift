@@ -63,17 +63,18 @@ import Testing
         "ONCE k 2 0 SET /n 2\nONCE k 3 0 CAS /m null_etag 1\nONCE l 1 0 SET /l 1\n")
       try await client.send("SET /o 1\n")
       gate.open()
-      for _ in 1...3 {
-        let reply = try await client.readLine()
-        #expect(reply.hasPrefix("-UNAVAILABLE "), "\(reply)")
+      for request in ["1 0 SET /n 1", "2 0 SET /n 2", "3 0 CAS /m null_etag 1"] {
+        try await client.expectNext(to: "ONCE k \(request)", failsWith: "UNAVAILABLE")
       }
       // Writes of other clients, and writes without a number, are made.
-      for _ in 1...2 { #expect(try await client.readLine().hasPrefix("+")) }
+      for other in ["ONCE l 1 0 SET /l 1", "SET /o 1"] {
+        try await client.expectNext(to: other, hasPrefix: "+{\"seq\":")
+      }
       #expect(server.root.child("n").isAbsent)
       // They come again together, and perhaps in one batch.
       let lines = ["1 0 SET /n 1", "2 0 SET /n 2", "3 0 CAS /m null_etag 1"]
       try await client.send(lines.map { "ONCE k \($0)\n" }.joined())
-      for _ in lines { #expect(try await client.readLine().hasPrefix("+")) }
+      for line in lines { try await client.expectNext(to: "ONCE k \(line)", hasPrefix: "+{") }
       try await client.expect("GET /", "+{\"l\":1,\"m\":1,\"n\":2,\"o\":1}")
       // A client that has seen the failure, and gives the write up, goes on.
       journal.plan(.failBefore)
@@ -121,7 +122,9 @@ import Testing
       let client = try await server.connectAsAdministrator()
       let numbers = 1...Limits.clientWritesMax
       try await client.send(numbers.map { "ONCE k \($0) 0 SET /n \($0)\n" }.joined())
-      for _ in numbers { #expect(try await client.readLine().hasPrefix("+")) }
+      for number in numbers {
+        try await client.expectNext(to: "ONCE k \(number) 0 SET /n \(number)", hasPrefix: "+{")
+      }
       let next = Limits.clientWritesMax + 1
       try await client.expect("ONCE k \(next) 0 SET /n 0", failsWith: "TOO_LARGE")
       try await client.value("ONCE k \(next) 2 SET /n 0")
@@ -147,9 +150,9 @@ import Testing
       try await client.value(line)
       try await client.value("ONCE dev1 2 1 SET /other 1")
       server.parts.hash.release()
-      #expect(try await slow.readLine().hasPrefix("-UNAUTHENTICATED"))
-      let answer = try await slow.readLine()
-      #expect(answer.hasPrefix("-CONFLICT write 1 of this client was already answered"))
+      try await slow.expectNext(to: "LOGIN of nobody", failsWith: "UNAUTHENTICATED")
+      try await slow.expectNext(
+        to: line, hasPrefix: "-CONFLICT write 1 of this client was already answered")
       try await client.expect("GET /n", "+1")
       // A number is seen even if the write that reported it was refused.
       let stranger = try await server.connect()

@@ -139,8 +139,8 @@ import Testing
       server.parts.journal.gate.open()
       try await sent
       for number in 0..<500 {
-        #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
-        #expect(try await client.readLine() == "+\(number)")
+        try await client.expectNext(to: "SET /n \(number)", hasPrefix: "+{\"seq\":")
+        try await client.expectNext(to: "GET /n", "+\(number)")
       }
       #expect(server.parts.journal.batchMax <= 8)
     }
@@ -246,8 +246,9 @@ import Testing
             for count in 0..<60 { text += "SET /c\(number) \(count)\nGET /c\(number)\n" }
             try await client.send(text)
             for count in 0..<60 {
-              #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
-              #expect(try await client.readLine() == "+\(count)")
+              let request = "SET /c\(number) \(count)"
+              try await client.expectNext(to: request, hasPrefix: "+{\"seq\":")
+              try await client.expectNext(to: "GET /c\(number)", "+\(count)")
             }
           }
         }

@@ -32,15 +32,16 @@ import Testing
         try await newcomer.expect("PING", "+\"PONG\"")
       }
       let last = try await connect(port, from: "127.0.8.5")
-      #expect(try await last.readLine().hasPrefix("-OVERLOADED the server has as many"))
+      try await last.expectNext(
+        to: "a connection", hasPrefix: "-OVERLOADED the server has as many")
       for client in clients.prefix(4) {
-        #expect(try await client.readLine() == Self.ended)
+        try await client.expectNext(to: "a connection of a newcomer", Self.ended)
         try await client.expectClosed()
       }
       for client in clients.suffix(2) { try await client.expect("PING", "+\"PONG\"") }
       // The address with the most gets nothing.
       let greedy = try await connect(port, from: "127.0.7.1")
-      #expect(try await greedy.readLine().hasPrefix("-OVERLOADED "))
+      try await greedy.expectNext(to: "a connection", failsWith: "OVERLOADED")
     }
   }
 
@@ -75,19 +76,20 @@ import Testing
         let newcomer = try await connect(port, from: "127.0.8.\(1 + number)")
         try await newcomer.expect("PING", "+\"PONG\"")
         newcomers.append(newcomer)
-        #expect(try await ending.readLine() == Self.ended)
+        try await ending.expectNext(to: "a connection of a newcomer", Self.ended)
         try await ending.expectClosed()
       }
       // The two that are left are busy, and the administrator's.
       let last = try await connect(port, from: "127.0.8.9")
-      #expect(try await last.readLine().hasPrefix("-OVERLOADED the server has as many"))
+      try await last.expectNext(
+        to: "a connection", hasPrefix: "-OVERLOADED the server has as many")
       gate.open()
-      #expect(try await busy.readLine().hasPrefix("+{\"id\""))
+      try await busy.expectNext(to: "POST title body", hasPrefix: "+{\"id\"")
       try await eventually {
         let newcomer = try await connect(port, from: "127.0.8.9")
         return (try? await newcomer.request("PING")) == "+\"PONG\""
       }
-      #expect(try await busy.readLine() == Self.ended)
+      try await busy.expectNext(to: "a connection of a newcomer", Self.ended)
       try await administrator.expect("PING", "+\"PONG\"")
     }
   }
@@ -105,12 +107,12 @@ import Testing
         idle.append(client)
       }
       let greedy = try await connect(port, from: "127.0.7.1")
-      #expect(
-        try await greedy.readLine() == "-OVERLOADED the server is short of memory; try again later")
+      try await greedy.expectNext(
+        to: "a connection", "-OVERLOADED the server is short of memory; try again later")
       for number in 1...3 {
         let newcomer = try await connect(port, from: "127.0.8.\(number)")
         try await newcomer.expect("PING", "+\"PONG\"")
-        #expect(try await idle[number - 1].readLine() == Self.ended)
+        try await idle[number - 1].expectNext(to: "a connection of a newcomer", Self.ended)
       }
     }
   }

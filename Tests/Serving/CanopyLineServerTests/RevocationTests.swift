@@ -46,8 +46,8 @@ import Testing
       try await owner.send("LOGOUT\n")
       try await server.eventually { try await third.request("WHOAMI") == "+null" }
       server.parts.journal.gate.open()
-      #expect(try await other.readLine().hasPrefix("-UNAUTHENTICATED"))
-      #expect(try await owner.readLine() == "+null")
+      try await other.expectNext(to: "POST two text", failsWith: "UNAUTHENTICATED")
+      try await owner.expectNext(to: "LOGOUT", "+null")
       #expect(server.root.at(try Path("/posts")).childCount == 1)
     }
   }
@@ -60,14 +60,15 @@ import Testing
       let lines = ["SET /a 1", "SET /a \"\(text)\"", "GET /b", "SET /a {", "SET /b 2", "GET /b"]
       let long = "SET /b {\"c\": \"\(text)\" \"d\"}"
       try await administrator.send((lines + [long, "GET /a", "PING"]).map { $0 + "\n" }.joined())
-      var replies: [String] = []
-      for _ in 0..<9 { replies.append(try await administrator.readLine()) }
-      #expect(replies[0].hasPrefix("+{") && replies[1].hasPrefix("+{"))
-      #expect(replies[2] == "+null")
-      #expect(replies[3].hasPrefix("-"))
-      #expect(replies[4].hasPrefix("+{") && replies[5] == "+2")
-      #expect(replies[6].hasPrefix("-"), "a long line that is invalid")
-      #expect(replies[7] == "+\"\(text)\"" && replies[8] == "+\"PONG\"")
+      for line in lines[..<2] { try await administrator.expectNext(to: line, hasPrefix: "+{") }
+      try await administrator.expectNext(to: lines[2], "+null")
+      try await administrator.expectNext(to: lines[3], hasPrefix: "-")
+      try await administrator.expectNext(to: lines[4], hasPrefix: "+{")
+      try await administrator.expectNext(to: lines[5], "+2")
+      // A long line that is invalid.
+      try await administrator.expectNext(to: long, hasPrefix: "-")
+      try await administrator.expectNext(to: "GET /a", "+\"\(text)\"")
+      try await administrator.expectNext(to: "PING", "+\"PONG\"")
     }
   }
 }

@@ -46,8 +46,10 @@ extension SessionTests {
       }
       #expect(replies["ada@example.org"] == replies["nobody@example.org"])
       let lines = try #require(replies["ada@example.org"])
-      #expect(lines.prefix(5).allSatisfy { $0.hasPrefix("-UNAUTHENTICATED ") })
-      #expect(lines[5] == "-RATE_LIMITED [1000 ms] too many attempts; try again in 1 second")
+      let wrong = "LOGIN ada@example.org wrong-password"
+      for line in lines.prefix(5) { expectReply(line, to: wrong, failsWith: "UNAUTHENTICATED") }
+      expectReply(
+        lines[5], to: wrong, "-RATE_LIMITED [1000 ms] too many attempts; try again in 1 second")
       let right = "LOGIN ada@example.org \"secret words of ada\""
       try await client.expect(right, failsWith: "RATE_LIMITED")
       server.parts.clock.advance(1_000)

@@ -212,10 +212,11 @@ import Testing
       _ = try await server.connect(as: "ada")
       let client = try await server.connect()
       let password = "\"some other words\""
-      let address = try await client.request("SIGNUP ADA@example.org \(password) somebody")
+      let request = "SIGNUP ADA@example.org \(password) somebody"
+      let address = try await client.request(request)
       let name = try await client.request("SIGNUP new@example.org \(password) ADA")
       let both = try await client.request("SIGNUP ada@example.org \(password) ada")
-      #expect(address.hasPrefix("-CONFLICT "))
+      expectReply(address, to: request, failsWith: "CONFLICT")
       #expect(address == name && name == both)
       try await client.expect("WHOAMI", "+null")
       #expect(await server.parts.accountStore.all.count == 1, "nothing is left of the refused")

@@ -10,8 +10,8 @@ import Testing
     try await Self.withTLS { port, _, _ in
       let client = try await LineSocketClient(port: port, trusting: .first)
       try await client.send("PING\nHELP\n")
-      #expect(try await client.readLine() == "+\"PONG\"")
-      #expect(try await client.readLine().hasPrefix("+{"))
+      try await client.expectNext(to: "PING", "+\"PONG\"")
+      try await client.expectNext(to: "HELP", hasPrefix: "+{")
       try await client.send("PING\nPING\n")
       try await client.shutDownSending()
       #expect(try await client.readToEnd() == ["+\"PONG\"", "+\"PONG\""])
@@ -43,8 +43,9 @@ import Testing
       // The same byte later is a request that is not valid.
       let plain = try await LineSocketClient(port: port)
       try await plain.send("PING\n\u{16}PING\nPING\n")
-      let lines = try await plain.readLines(3)
-      #expect(lines[0] == "+\"PONG\"" && lines[1].hasPrefix("-") && lines[2] == "+\"PONG\"")
+      try await plain.expectNext(to: "PING", "+\"PONG\"")
+      try await plain.expectNext(to: "\u{16}PING", hasPrefix: "-")
+      try await plain.expectNext(to: "PING", "+\"PONG\"")
     }
   }
 
@@ -61,23 +62,19 @@ import Testing
   @Test func `new connections use a pair that was read again, and open ones stay`() async throws {
     try await Self.withTLS { port, certificate, folder in
       let open = try await LineSocketClient(port: port, trusting: .first)
-      try await open.send("PING\n")
-      #expect(try await open.readLine() == "+\"PONG\"")
+      try await open.expect("PING", "+\"PONG\"")
       try TestCertificate.second.write(to: folder)
       try certificate.reload()
       let new = try await LineSocketClient(port: port, trusting: .second)
-      try await new.send("PING\n")
-      #expect(try await new.readLine() == "+\"PONG\"")
+      try await new.expect("PING", "+\"PONG\"")
       let old = try await LineSocketClient(port: port, trusting: .first)
       #expect(try await old.readToEnd() == [])
-      try await open.send("PING\n")
-      #expect(try await open.readLine() == "+\"PONG\"")
+      try await open.expect("PING", "+\"PONG\"")
 
       try TestCertificate.first.write(to: folder, key: .second)
       #expect(throws: TLSCertificateError.self) { try certificate.reload() }
       let last = try await LineSocketClient(port: port, trusting: .second)
-      try await last.send("PING\n")
-      #expect(try await last.readLine() == "+\"PONG\"")
+      try await last.expect("PING", "+\"PONG\"")
     }
   }
 

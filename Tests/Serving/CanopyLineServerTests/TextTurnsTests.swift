@@ -36,15 +36,13 @@ import Testing
       let (short, long) = (Operations.longTextBytes, Operations.hugeTextBytes)
       try await Self.holding(operations.longWork) {
         for bytes in [short, long - 1] {
-          try await client.send(Self.line(bytes) + "\n")
-          #expect(try await client.readLine().hasPrefix("+"))
+          try await client.expect(Self.line(bytes), hasPrefix: "+{\"seq\":")
         }
       }
       #expect(operations.textWork.turns == 2)
       let turns = operations.longWork.turns
       try await Self.holding(operations.textWork) {
-        try await client.send(Self.line(long) + "\n")
-        #expect(try await client.readLine().hasPrefix("+"))
+        try await client.expect(Self.line(long), hasPrefix: "+{\"seq\":")
       }
       #expect(operations.longWork.turns > turns)
     }

@@ -74,7 +74,7 @@ import Testing
       }
       let key = try await client.text("key", "PUSH /list 1")
       #expect(key.dropLast() != last.dropLast() && key > last)
-      #expect(try await client.request("COUNT /list") == "+65")
+      try await client.expect("COUNT /list", "+65")
     }
   }
 
@@ -116,10 +116,11 @@ import Testing
       try await client.expect("GET /a", "+{\"b\":1,\"c\":{\"d\":\"x\"},\"e\":0}")
       try await client.expect("GET /a {\"shallow\":true}", "+{\"b\":1,\"c\":true,\"e\":0}")
       try await client.expect("GET /a/e {\"shallow\":true}", "+0")
-      #expect(
-        try await client.request("GET /a {\"export\":true}") == """
-          +{"b":{".value":1,".priority":2},"c":{".priority":"p","d":"x"},"e":0}
-          """)
+      try await client.expect(
+        "GET /a {\"export\":true}",
+        """
+        +{"b":{".value":1,".priority":2},"c":{".priority":"p","d":"x"},"e":0}
+        """)
       try await client.expect("GET /a/b/.priority", "+2")
       try await client.expect("GET /a/c/.priority", "+\"p\"")
       try await client.expect("GET /a/e/.priority", "+null")

@@ -66,6 +66,6 @@ import Testing
       Issue.record("the read was not cancelled")
       return
     }
-    #expect(error.code == .unavailable)
+    expectRefusal(error, of: "a cancelled read of the root", .unavailable)
   }
 }

@@ -73,7 +73,7 @@ import Testing
       let error = await #expect(throws: WireError.self) {
         try await operations.lease(ofNamespace: "c")
       }
-      #expect(error?.code == .overloaded && error?.sentence.contains("--namespaces-max") == true)
+      expectRefusal(error, of: "the use of c", .overloaded, "--namespaces-max")
       // The others are still there, for further uses as well.
       let again = try await operations.lease(ofNamespace: "b")
       second.release()
@@ -176,7 +176,7 @@ import Testing
         let error = await #expect(throws: WireError.self) {
           try await operations.lease(ofNamespace: "bad")
         }
-        #expect(error?.code == .unavailable)
+        expectRefusal(error, of: "the use of bad", .unavailable)
       }
       // The damage was looked at once.
       #expect(source.opened == ["bad"] && operations.namespaces.openCount == 0)
@@ -226,7 +226,7 @@ import Testing
       let error = await #expect(throws: WireError.self) {
         try await operations.lease(ofNamespace: "b")
       }
-      #expect(error?.code == .unavailable)
+      expectRefusal(error, of: "the use of b", .unavailable)
       await #expect(throws: WireError.self) { try await set("/x", "2", in: lease.operations) }
       lease.release()
     }
@@ -265,7 +265,8 @@ import Testing
           Issue.record("accepted")
           continue
         }
-        #expect(error.code == (operations === other ? .notFound : .unauthenticated))
+        expectRefusal(
+          error, of: "\(write)", operations === other ? .notFound : .unauthenticated)
       }
     }
   }
@@ -295,7 +296,7 @@ import Testing
                 made[name, default: 0] += 1
               } catch {
                 // Two others are in use.
-                #expect(error.code == .overloaded)
+                expectRefusal(error, of: "the use of \(name)", .overloaded)
               }
             }
             return made

@@ -39,7 +39,6 @@ struct WaitingMemoryTests {
 
   @Test func `a commit that would be too large is an error of the client`() {
     let error = WireError(EngineError.commitTooLarge)
-    #expect(error.code == .tooLarge)
-    #expect(error.sentence == EngineError.commitTooLarge.sentence)
+    #expect(error == WireError(.tooLarge, EngineError.commitTooLarge.sentence))
   }
 }

@@ -33,7 +33,8 @@ struct WriteQuotasTests {
     let ada = quotas.owner(user: "ada", network: "1")
     let other = quotas.owner(user: "ada", network: "2")
     #expect(quotas.admit(ada, bytes: 1, once: nil, now: 0) == nil)
-    #expect(quotas.admit(other, bytes: 1, once: nil, now: 0)?.code == .rateLimited)
+    expectRefusal(
+      quotas.admit(other, bytes: 1, once: nil, now: 0), of: "a write of ada", .rateLimited)
     let bob = quotas.owner(user: "bob", network: "1")
     #expect(quotas.admit(bob, bytes: 1, once: nil, now: 0) == nil)
     let eve = quotas.owner(user: "eve", network: "1")
@@ -80,7 +81,8 @@ struct WriteQuotasTests {
     let owner = WriteQuotas.Owner()
     #expect(quotas.admit(owner, bytes: 1, once: try origin(1), now: 0) == nil)
     quotas.noteRefusal(of: try origin(2), by: owner, now: 0)
-    #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0)?.code == .rateLimited)
+    let early = quotas.admit(owner, bytes: 1, once: try origin(3), now: 0)
+    expectRefusal(early, of: "write 3 before write 2", .rateLimited)
     #expect(quotas.admit(owner, bytes: 1, once: try origin(2), now: 0) == nil)
     #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0) == nil)
   }
@@ -110,13 +112,14 @@ struct WriteQuotasTests {
     #expect(quotas.admit(ada, bytes: 1, growth: 86_399, once: nil, now: 0) == nil)
     #expect(quotas.admit(bob, bytes: 1, growth: 101, once: nil, now: 0) == nil)
     let refusal = quotas.admit(ada, bytes: 1, growth: 1, once: nil, now: 0)
-    #expect(refusal?.code == .rateLimited && refusal?.retryMilliseconds == 101_000)
-    #expect(refusal?.sentence.contains("in a day") == true)
+    expectRefusal(refusal, of: "a write of ada that adds 1 byte", .rateLimited, "in a day")
+    #expect(refusal?.retryMilliseconds == 101_000)
     for growth in [0, -50] {
       #expect(quotas.admit(bob, bytes: 1, growth: growth, once: nil, now: 0) == nil)
     }
     #expect(quotas.admit(other, bytes: 1, growth: 1, once: nil, now: 0) == nil)
-    #expect(quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 100_999)?.code == .rateLimited)
+    let early = quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 100_999)
+    expectRefusal(early, of: "a write of bob that adds 1 byte", .rateLimited)
     #expect(quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 101_000) == nil)
     // Further bytes of a large write.
     quotas.charge(bob, growth: 1_000, now: 101_000)

@@ -103,8 +103,7 @@ import Testing
       try await ada.write(id)
       for count in [1, 0] {
         for path in ["posts/\(id)", "user-posts/\(ada.uid)/\(id)"] {
-          let reply = try await bob.toggleStar(at: "/\(path)")
-          #expect(reply.hasPrefix("+{\"committed\":true"), "\(reply)")
+          try await bob.toggleStar(at: "/\(path)")
           #expect(try at(server, "posts/\(id)/starCount") == Node(Int64(count)))
           #expect(SocialCheck.problems(in: server.root) == [])
         }
