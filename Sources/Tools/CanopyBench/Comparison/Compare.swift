@@ -79,7 +79,7 @@ struct Compare: ParsableCommand {
 /// Raises the limit on open files, as far as this user may: a thousand listeners need two thousand.
 ///
 /// - Parameter count: the wanted number, of which only root gets more than the hard limit; otherwise that limit is set.
-/// - Returns: the new limit; the wanted number if the system tells none.
+/// - Returns: the new limit; the wanted number if the system has none to report.
 @discardableResult
 func raiseFileLimit(to count: Int = 0) -> Int {
   let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
