@@ -13,7 +13,7 @@ internal import GRDBSQLite
 /// takes the place of an altered one with the same key or the same unique value, and never the other way round.
 ///
 /// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
-/// of a page that is damaged in part.
+/// of a page that is damaged in part. If a page of a large row is damaged, it can have one scan for each row of the table.
 struct Salvage {
   /// The path of the damaged file, for errors.
   let path: String
