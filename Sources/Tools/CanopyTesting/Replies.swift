@@ -1,3 +1,5 @@
+internal import CanopyTree
+internal import Foundation
 public import Testing
 
 /// Expectations on the reply to one request. A violation prints the request and the whole reply, which
@@ -32,7 +34,8 @@ extension LineClient {
   ) async throws {
     let reply = try await self.request(request)
     expectReply(
-      reply, to: request, "it should contain \(text.shortened)", reply.contains(text), at: location)
+      reply, to: request, "it should contain \(text.shortened)", reply.containsBytes(text),
+      at: location)
   }
 
   /// Sends a request, and expects that its reply begins with a text.
@@ -72,7 +75,7 @@ public func expectReply(
   at location: SourceLocation = #_sourceLocation
 ) {
   let expectation = "it should be \(expected.shortened)"
-  expectReply(reply, to: request, expectation, reply == expected, at: location)
+  expectReply(reply, to: request, expectation, reply.hasSameBytes(as: expected), at: location)
 }
 
 /// Expects that a request failed with a code and a sentence that contains a text.
@@ -80,7 +83,7 @@ public func expectReply(
   _ reply: String, to request: String, failsWith code: String, _ text: String = "",
   at location: SourceLocation = #_sourceLocation
 ) {
-  let isRight = reply.hasPrefix("-\(code) ") && (text.isEmpty || reply.contains(text))
+  let isRight = reply.hasBytePrefix("-\(code) ") && reply.containsBytes(text)
   expectReply(reply, to: request, "it should fail with \(code) \(text)", isRight, at: location)
 }
 
@@ -90,7 +93,7 @@ public func expectReply(
   at location: SourceLocation = #_sourceLocation
 ) {
   let expectation = "it should begin with \(text.shortened)"
-  expectReply(reply, to: request, expectation, reply.hasPrefix(text), at: location)
+  expectReply(reply, to: request, expectation, reply.hasBytePrefix(text), at: location)
 }
 
 private func expectReply(
@@ -107,6 +110,11 @@ private func expectReply(
 }
 
 extension String {
+  /// Whether the text contains the bytes of another one.
+  fileprivate func containsBytes(_ text: String) -> Bool {
+    text.isEmpty || Data(utf8).range(of: Data(text.utf8)) != nil
+  }
+
   /// The text, or its beginning if it is very long.
   fileprivate var shortened: String {
     count > 1_000 ? "\(prefix(1_000))… (\(utf8.count) bytes)" : self
