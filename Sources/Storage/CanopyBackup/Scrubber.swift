@@ -124,6 +124,8 @@ public final class Scrubber: Sendable {
       } catch let error as CancellationError {
         throw error
       } catch {
+        // The end of the server interrupts a step, and this is no damage.
+        try Task.checkCancellation()
         tries += 1
         guard tries < Scrubber.triesMax else {
           return note(["the rows cannot be read: \(error)"], in: name)

@@ -96,13 +96,19 @@ public struct Scrub: Sendable {
       }
       self.place = after
       return step
-    } catch let error as DatabaseError where error.resultCode != .SQLITE_BUSY {
+    } catch let error as DatabaseError where Scrub.isDamage(error) {
       self.place = place.next
       return Step(problems: [StoreError.opening(path, error).sentence])
     } catch let error as StoreError {
       self.place = place.next
       return Step(problems: [error.sentence])
     }
+  }
+
+  /// Whether an error shows that a part of the database cannot be read. A lock of another process does not, and neither
+  /// does a statement that was interrupted because the task of the scrub was cancelled.
+  static func isDamage(_ error: DatabaseError) -> Bool {
+    error.resultCode != .SQLITE_BUSY && error.resultCode != .SQLITE_INTERRUPT
   }
 
   /// The work of one step.

@@ -29,6 +29,34 @@ import Testing
     }
   }
 
+  @Test func `a lock, and the end of the task, are no damage`() {
+    for code in [ResultCode.SQLITE_BUSY, .SQLITE_INTERRUPT] {
+      #expect(!Scrub.isDamage(DatabaseError(resultCode: code)))
+    }
+    for code in [ResultCode.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_IOERR] {
+      #expect(Scrub.isDamage(DatabaseError(resultCode: code)))
+    }
+  }
+
+  @Test func `a step that is cancelled while it reads finds no damage`() async throws {
+    try await folder.withStore { try await fill($0) }
+    for _ in 1...100 {
+      let (started, start) = AsyncStream.makeStream(of: Void.self)
+      let task = Task { [path = folder.path] in
+        var scrub = try Scrub(folder: path)
+        defer { scrub.close() }
+        var problems: [String] = []
+        start.yield()
+        while !scrub.isDone, !Task.isCancelled { problems += try await scrub.step().problems }
+        return problems
+      }
+      for await _ in started { break }
+      task.cancel()
+      // The end of the task is an error of the step, or comes after the last one.
+      if case .success(let problems) = await task.result { #expect(problems.isEmpty) }
+    }
+  }
+
   /// Makes a pass. Returns its steps.
   private func pass(
     rowsMax: Int = 256, bytesMax: Int = 1 << 20, _ between: (Int) async throws -> Void = { _ in }
