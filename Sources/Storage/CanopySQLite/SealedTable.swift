@@ -82,7 +82,7 @@ enum SealedTable: String, CaseIterable {
 
   /// The error for an index of the table whose entries are not those of the rows.
   var damagedIndex: StoreError {
-    .damaged("an index of the table of \(title)s is damaged: \(StoreError.waysOut)")
+    .damaged("an index of the table \(rawValue) is damaged: \(StoreError.waysOut)")
   }
 
   /// Returns the checksum of a table's name and a row's values.

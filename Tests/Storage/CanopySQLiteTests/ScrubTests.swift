@@ -139,7 +139,9 @@ import Testing
   }
 
   @Test(arguments: StoredIndex.all.map(\.name))
-  func `a pass finds each changed bit that changes an entry of an index`(_ name: String) async throws {
+  func `a pass finds each changed bit that changes an entry of an index`(_ name: String)
+    async throws
+  {
     var random = SeededGenerator(printingSeedFor: "ScrubTests, \(name)")
     _ = try await AllTables(folder, &random)
     let index = try #require(StoredIndex.all.first { $0.name.hasSameBytes(as: name) })
