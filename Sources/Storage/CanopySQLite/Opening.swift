@@ -230,7 +230,9 @@ struct Opening {
     let last = try CommitRow.last(db)
     let meta = try Meta.read(db)
     var losses: [String] = []
-    let stored = max(tail?.tail.sequence ?? 0, meta.lastCommit)
+    // With the same number of changes, `canopy.tail` was written at the change of this number or later.
+    let isTailNewer = tail.map { $0.tail.revision >= meta[.revision] } ?? false
+    let stored = max(tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit)
     if stored > last.sequence {
       let first = last.sequence + 1
       let missing =
