@@ -28,6 +28,9 @@ struct Opening {
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
       removeRests()
+      if configuration.acceptsLoss, try LogCorrection.run(database: path) {
+        configuration.logger.warning("the write-ahead log was damaged, and is corrected")
+      }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
       // The file has a log already, so a loss of power has undone the removal of the journal.

@@ -286,8 +286,12 @@ import Testing
     async throws
   {
     let crashed = try await crash()
-    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
-    try flip(crashed, at: bytes / 2)
+    let log = URL(filePath: crashed.database + "-wal")
+    var bytes = try Data(contentsOf: log)
+    // The header of a frame, without which it cannot be corrected.
+    let frame = 32 + 4_120 * ((bytes.count - 32) / 4_120 / 2)
+    bytes.resetBytes(in: frame..<frame + 24)
+    try bytes.write(to: log)
     let lines = Mutex<[String]>([])
     let now: Int64 = 1_577_923_200_000
     let sequence = NewNumbers.start(after: 12, at: now)
