@@ -2,12 +2,15 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyIdentity
 import CanopyRules
+import CanopySystem
 import Foundation
 
 /// The rules and the secrets of a data folder, which are small files beside the database.
 enum SmallFiles {
   /// The names of the files with secrets.
   static let secrets = [AdministratorToken.fileName, IdentityKeys.fileName]
+  /// More bytes than a file with secrets has.
+  static let secretBytesMax = 1024 * 1024
 
   /// Returns a sentence if a server would not start with the contents of a file; nil if it would.
   static func problem(_ path: String, _ contents: [UInt8]) -> String? {
@@ -32,7 +35,10 @@ enum SmallFiles {
   static func problems(in folder: String, isDefault: Bool) -> [String] {
     ([RulesFile.name] + (isDefault ? secrets : [])).compactMap { name in
       let path = folder + "/" + name
-      guard access(path, F_OK) == 0 else { return nil }
+      var status = stat()
+      guard stat(path, &status) == 0 else { return nil }
+      // To read a pipe would wait for its other end.
+      guard status.st_mode & S_IFMT == S_IFREG else { return "\(path) is not a regular file" }
       do {
         return problem(path, Array(try Data(contentsOf: URL(fileURLWithPath: path))))
       } catch {
