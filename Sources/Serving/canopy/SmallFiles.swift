@@ -2,7 +2,6 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyIdentity
 import CanopyRules
-import CanopySystem
 import Foundation
 
 /// The rules and the secrets of a data folder, which are small files beside the database.
@@ -35,10 +34,14 @@ enum SmallFiles {
   static func problems(in folder: String, isDefault: Bool) -> [String] {
     ([RulesFile.name] + (isDefault ? secrets : [])).compactMap { name in
       let path = folder + "/" + name
-      var status = stat()
-      guard stat(path, &status) == 0 else { return nil }
+      let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+      guard let attributes = try? FileManager.default.attributesOfItem(atPath: target) else {
+        return nil
+      }
       // To read a pipe would wait for its other end.
-      guard status.st_mode & S_IFMT == S_IFREG else { return "\(path) is not a regular file" }
+      guard attributes[.type] as? FileAttributeType == .typeRegular else {
+        return "\(path) is not a regular file"
+      }
       do {
         return problem(path, Array(try Data(contentsOf: URL(fileURLWithPath: path))))
       } catch {
