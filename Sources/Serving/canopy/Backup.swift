@@ -28,6 +28,7 @@ struct Backup: AsyncParsableCommand {
       }
       _ = try self.folder.existingFolder()
       try checkTarget()
+      try NamespaceFolders(folder).checkIsOutside(file)
       let made: (sequence: Int64, bytes: Int)
       do {
         made = try await makeOfFolder(folder)
@@ -54,7 +55,7 @@ struct Backup: AsyncParsableCommand {
     let work =
       url.deletingLastPathComponent().path
       + "/.\(url.lastPathComponent).part-\(ProcessInfo.processInfo.processIdentifier)"
-    return try await Interruption.removing([work]) {
+    return try await Interruption.removingCopies(and: [work]) {
       let maker = BackupMaker.ofFolder(folder, isServed: false, pace: .unlimited)
       let made = try maker.make(in: work) { _ in
         file

@@ -22,17 +22,22 @@ struct Export: AsyncParsableCommand {
     try await Failure.explaining {
       let path = try Path(path)
       // Check the file first: reading the folder may take long.
+      let source = try option.existingFolder(in: folder)
       let target = file == "-" ? nil : try ExportFile(file)
-      let store = try SQLiteStore.reading(try option.existingFolder(in: folder))
-      if let loss = store.losses.first { throw Failure(loss) }
-      let root = try await store.tree().root
-      let node = root.at(path)
-      if let target {
-        try target.write { try write(node, $0) }
-      } else {
-        try write(node, Output.bytes)
+      if let path = target?.path {
+        try NamespaceFolders(try folder.existingFolder()).checkIsOutside(path)
       }
-      try store.close()
+      try await Interruption.removingCopies {
+        let store = try SQLiteStore.reading(source)
+        if let loss = store.losses.first { throw Failure(loss) }
+        let node = try await store.tree().root.at(path)
+        if let target {
+          try target.write { try write(node, $0) }
+        } else {
+          try write(node, Output.bytes)
+        }
+        try store.close()
+      }
     }
   }
 

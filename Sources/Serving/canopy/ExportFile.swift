@@ -18,6 +18,9 @@ struct ExportFile {
   private let name: String
   private let kind: Kind
 
+  /// The path of the regular file that is replaced or created, without a symbolic link at its end; nil for a stream.
+  var path: String? { if case .regular(let path) = kind { path } else { nil } }
+
   /// Finds the kind of the file with a name, without opening it.
   ///
   /// - Throws: `Failure` for a directory, a socket, and a link to a missing file.

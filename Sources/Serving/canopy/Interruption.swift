@@ -1,3 +1,4 @@
+import CanopySQLite
 import Dispatch
 import Foundation
 import Synchronization
@@ -6,6 +7,15 @@ import Synchronization
 enum Interruption {
   private static let folders = Mutex<[String]>([])
   private static let sources = Mutex<[any DispatchSourceSignal]>([])
+
+  /// Runs `body`, which reads data folders. Removes the copies of those that an older version wrote, however it ends.
+  static func removingCopies<R>(
+    and paths: [String] = [], isolation: isolated (any Actor)? = #isolation,
+    _ body: () async throws -> R
+  ) async throws -> R {
+    defer { try? FileManager.default.removeItem(atPath: SQLiteStore.temporaryFolder) }
+    return try await removing(paths + [SQLiteStore.temporaryFolder], body)
+  }
 
   /// Runs `body`, and removes the folders if a signal ends the process meanwhile.
   static func removing<R>(

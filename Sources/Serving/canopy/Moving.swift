@@ -26,6 +26,8 @@ enum Moving {
         throw Failure(
           "\(folder) is not a Canopy data folder; name one with a file canopy.sqlite")
       }
+      // The copies of folders of an older version.
+      defer { try? FileManager.default.removeItem(atPath: SQLiteStore.temporaryFolder) }
       try await use(url) { database in
         let folders = NamespaceFolders(folder)
         let names = try [.default] + folders.names()

@@ -140,9 +140,46 @@ struct NamespaceFolders: Sendable {
   private var folder: String { dataFolder + "/" + Self.name }
 
   private func entries() throws -> [String] {
-    guard access(folder, F_OK) == 0 else { return [] }
+    var status = stat()
+    guard lstat(folder, &status) == 0 || errno != ENOENT else { return [] }
+    // A link may lead to a disk that is not mounted.
+    guard access(folder, F_OK) == 0 else {
+      throw Failure(
+        "\(folder) cannot be read (\(String(cString: strerror(errno)))): mount the disk to which it leads, or remove "
+          + "it if there are no namespaces")
+    }
     do { return try FileManager.default.contentsOfDirectory(atPath: folder) } catch {
       throw Failure("\(folder) cannot be read: \(error.localizedDescription)")
+    }
+  }
+
+  /// Checks that the output of a command is not written into the data folder, in which it could replace a file.
+  ///
+  /// Folders are compared by their numbers in the file system, because links may lead to them.
+  func checkIsOutside(_ file: String) throws {
+    struct Place: Hashable {
+      var device: dev_t
+      var inode: ino_t
+
+      init?(_ path: String) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        (device, inode) = (status.st_dev, status.st_ino)
+      }
+    }
+    let own =
+      try [dataFolder, folder, dataFolder + "/" + Backups.folderName] + names().map(path(of:))
+    let places = Set(own.compactMap(Place.init))
+    let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
+    var parent = slash.map { String(file[..<$0]) + "/" } ?? "."
+    while let place = Place(parent) {
+      guard !places.contains(place) else {
+        throw Failure(
+          "\(file) is in the data folder, whose files it could replace; name a path outside of it")
+      }
+      let above = parent + "/.."
+      if Place(above) == place { return }
+      parent = above
     }
   }
 

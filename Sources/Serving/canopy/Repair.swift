@@ -6,6 +6,7 @@ import CanopyIdentity
 import CanopyRules
 import CanopySession
 import CanopySQLite
+import CanopySystem
 import CanopyWire
 import Foundation
 
@@ -28,6 +29,7 @@ struct Repair: AsyncParsableCommand {
       let folders = NamespaceFolders(try folder.existingFolder())
       let new = NewFolder(to)
       try new.checkIsFree()
+      try folders.checkIsOutside(new.path)
       let work = "\(new.path).repairing-\(ProcessInfo.processInfo.processIdentifier)"
       guard mkdir(work, 0o700) == 0 else {
         throw Failure("\(work) cannot be created: \(String(cString: strerror(errno)))")
@@ -39,7 +41,7 @@ struct Repair: AsyncParsableCommand {
           lines += try await repair(name, from: folders, to: NamespaceFolders(work))
         }
         lines += try await repairSecrets(from: folders, to: work)
-        let problems = try await FolderCheck(NamespaceFolders(work)).run()
+        let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
         try new.replace(by: work)
         for line in lines { try Output.line(line) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
@@ -50,14 +52,17 @@ struct Repair: AsyncParsableCommand {
 
   /// Copies a namespace and removes its damaged rows. Returns the lines of the report.
   ///
-  /// - Throws: the error of the default namespace. Another one that cannot be repaired is left out.
+  /// - Throws: the error of the default namespace, or `Failure` for an error of another one that does not mean damage,
+  ///   such as that of a full disk. Another namespace whose damage cannot be repaired is left out.
   private func repair(
     _ name: NamespaceName, from folders: NamespaceFolders, to new: NamespaceFolders
   ) async throws -> [String] {
     let (source, copy) = (folders.path(of: name), new.path(of: name))
     do {
-      try FileManager.default.createDirectory(
-        atPath: copy, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      do {
+        try FileManager.default.createDirectory(
+          atPath: copy, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      } catch { throw Failure("\(copy) cannot be created: \(error.localizedDescription)") }
       try SQLiteStore.copyFiles(of: source, to: copy)
       let (lost, record) = try await removeDamage(in: copy)
       let lines =
@@ -65,11 +70,13 @@ struct Repair: AsyncParsableCommand {
         + repairRules(
           from: source, to: copy, initial: name == .default ? .blog : .locked, after: record)
       return lines.map { "namespace \(name): \($0)" }
-    } catch let error as StoreError {
+    } catch {
       guard name != .default else { throw error }
-      if case .inUse = error { throw error }
-      try? FileManager.default.removeItem(atPath: copy)
-      return ["namespace \(name): lost as a whole: \(error.sentence)"]
+      guard case StoreError.damaged(let sentence) = error else {
+        throw Failure("the namespace \(name) cannot be repaired: \(Failure(error).description)")
+      }
+      try FileManager.default.removeItem(atPath: copy)
+      return ["namespace \(name): lost as a whole: \(sentence)"]
     }
   }
 
@@ -102,19 +109,23 @@ struct Repair: AsyncParsableCommand {
     from source: String, to copy: String, initial: InitialRules, after record: RulesRecord?
   ) throws -> [String] {
     let (path, new) = (source + "/" + RulesKeeper.fileName, copy + "/" + RulesKeeper.fileName)
+    guard access(path, R_OK) == 0 || errno != EACCES else {
+      throw Failure("\(path) cannot be read: \(String(cString: strerror(EACCES)))")
+    }
     let problem: String
     do {
       if try RulesKeeper(folder: source, initial: initial).isLost(after: record) {
         problem = "whose file is missing"
       } else {
         guard FileManager.default.fileExists(atPath: path) else { return [] }
-        try FileManager.default.copyItem(atPath: path, toPath: new)
+        // The file may be a link, which would lead nowhere from the new folder.
+        try Self.write(Data(contentsOf: URL(fileURLWithPath: path)), to: new)
         return []
       }
     } catch let error where error is RulesError || error is RulesFileError {
       problem = "which cannot be read"
     }
-    try Data(RulesFile.bytes(of: InitialRules.locked.text)).write(to: URL(fileURLWithPath: new))
+    try Self.write(Data(RulesFile.bytes(of: InitialRules.locked.text)), to: new)
     return ["lost: the rules, \(problem); the new ones allow nothing"]
   }
 
@@ -125,13 +136,25 @@ struct Repair: AsyncParsableCommand {
     let folder = folders.path(of: .default)
     var lines: [String] = []
     for name in SmallFiles.secrets {
-      let (path, new) = (folder + "/" + name, copy + "/" + name)
-      guard FileManager.default.fileExists(atPath: path) else { continue }
-      do { try FileManager.default.copyItem(atPath: path, toPath: new) } catch {
-        try? FileManager.default.removeItem(atPath: new)
+      do {
+        guard
+          let secret = try PrivateFile.read(
+            folder + "/" + name, bytesMax: SmallFiles.secretBytesMax)
+        else { continue }
+        try Self.write(Data(secret), to: copy + "/" + name)
+      } catch let problem as PrivateFileProblem {
+        if case .system(_, let reason) = problem {
+          throw Failure("\(folder)/\(name) cannot be read: \(reason)")
+        }
         lines.append(SmallFiles.lossOfSecret(name))
       }
     }
     return lines + (await SmallFiles.removeDamagedSecrets(in: copy))
+  }
+
+  private static func write(_ contents: Data, to path: String) throws {
+    do throws(FileError) { try AtomicFile.replace(path, with: Array(contents)) } catch {
+      throw Failure("\(path) cannot be written: \(ExportFile.reason(error.code))")
+    }
   }
 }

@@ -8,6 +8,8 @@ import Foundation
 enum SmallFiles {
   /// The names of the files with secrets.
   static let secrets = [AdministratorToken.fileName, IdentityKeys.fileName]
+  /// More bytes than a file with secrets has.
+  static let secretBytesMax = 1024 * 1024
 
   /// Returns a sentence if a server would not start with the contents of a file; nil if it would.
   static func problem(_ path: String, _ contents: [UInt8]) -> String? {
@@ -32,7 +34,14 @@ enum SmallFiles {
   static func problems(in folder: String, isDefault: Bool) -> [String] {
     ([RulesFile.name] + (isDefault ? secrets : [])).compactMap { name in
       let path = folder + "/" + name
-      guard access(path, F_OK) == 0 else { return nil }
+      let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+      guard let attributes = try? FileManager.default.attributesOfItem(atPath: target) else {
+        return nil
+      }
+      // To read a pipe would wait for its other end.
+      guard attributes[.type] as? FileAttributeType == .typeRegular else {
+        return "\(path) is not a regular file"
+      }
       do {
         return problem(path, Array(try Data(contentsOf: URL(fileURLWithPath: path))))
       } catch {

@@ -37,8 +37,9 @@ struct Verify: AsyncParsableCommand {
   func run() async throws {
     let problems: [FolderProblem] = try await Failure.explaining {
       if let file { return try await check(BackupFile(file)) }
-      return try await FolderCheck(NamespaceFolders(try folder.existingFolder()), namespace).run {
-        try Output.line($0)
+      return try await Interruption.removingCopies {
+        let folders = NamespaceFolders(try folder.existingFolder())
+        return try await FolderCheck(folders, namespace).run { try Output.line($0) }
       }
     }
     for problem in problems { try Output.line(problem.text) }
@@ -69,9 +70,8 @@ struct Verify: AsyncParsableCommand {
       Output.progress("", isDone: true)
       let time = Date(timeIntervalSince1970: Double(description.time) / 1_000)
       try Output.line("a backup of \(time.formatted(.iso8601)), made by \(description.program)")
-      return try await FolderCheck(NamespaceFolders(folder), namespace).run {
-        try Output.line($0)
-      }
+      let check = FolderCheck(NamespaceFolders(folder), namespace, isOwnCopy: true)
+      return try await check.run { try Output.line($0) }
     }
   }
 }
@@ -98,10 +98,15 @@ struct FolderCheck {
   private let folders: NamespaceFolders
   /// The only namespace to check; nil for all.
   private let namespace: NamespaceName?
+  private let isOwnCopy: Bool
 
-  init(_ folders: NamespaceFolders, _ namespace: NamespaceName? = nil) {
+  /// - Parameter isOwnCopy: whether the command has made the folder. Another one of an older version stays as it is.
+  init(
+    _ folders: NamespaceFolders, _ namespace: NamespaceName? = nil, isOwnCopy: Bool = false
+  ) {
     self.folders = folders
     self.namespace = namespace
+    self.isOwnCopy = isOwnCopy
   }
 
   /// Returns the problems of the folder.
@@ -138,7 +143,7 @@ struct FolderCheck {
   private func problems(
     in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
   ) async throws -> [FolderProblem] {
-    let store = try SQLiteStore.reading(folder)
+    let store = try SQLiteStore.reading(folder, isOwnCopy: isOwnCopy)
     var damage = try await store.problems()
     var others: [FolderProblem] = []
     if store.isTailDamaged {

@@ -230,7 +230,12 @@ public struct BackupMaker: Sendable {
 
   /// Returns the bytes of a small file; nil if it does not exist.
   private static func contents(_ path: String) throws -> [UInt8]? {
-    guard access(path, F_OK) == 0 || errno != ENOENT else { return nil }
+    var status = stat()
+    guard stat(path, &status) == 0 || errno != ENOENT else { return nil }
+    // To read a pipe would wait for its other end.
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      throw BackupError.unwritable("\(path) is not a regular file")
+    }
     do { return Array(try Data(contentsOf: URL(fileURLWithPath: path))) } catch {
       // It may have been removed just now.
       if access(path, F_OK) != 0, errno == ENOENT { return nil }

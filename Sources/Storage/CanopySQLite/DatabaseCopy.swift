@@ -50,6 +50,7 @@ extension SQLiteStore {
     afterStep: (DatabaseCopy.Progress) throws -> Void = { _ in },
     whileChecking: () throws -> Void = {}
   ) throws -> DatabaseCopy {
+    try Opening.checkFiles(in: folder)
     try createFolder(copy)
     if isServed {
       // Before the transaction: a commit is in the database when the file says so, and later commits do no harm.
@@ -90,7 +91,6 @@ extension SQLiteStore {
     _ folder: String, to copy: String, _ pagesPerStep: Int,
     _ afterStep: (DatabaseCopy.Progress) throws -> Void
   ) throws {
-    try Opening.checkFiles(in: folder)
     guard access(folder + "/canopy.sqlite", F_OK) == 0 else {
       throw StoreError.withoutDatabase(folder)
     }
@@ -162,7 +162,7 @@ extension SQLiteStore {
   private static func checkCopy(
     _ copy: String, of folder: String, _ whileChecking: () throws -> Void
   ) throws -> DatabaseCopy {
-    let store = try SQLiteStore.reading(copy)
+    let store = try SQLiteStore.reading(copy, isOwnCopy: true)
     let result = Result {
       var failure: (any Error)?
       let problem = store.problemsOnThisThread {

@@ -45,14 +45,14 @@ package struct LogScan: Equatable {
   }
 
   private mutating func read(_ header: [UInt8], _ file: FileHandle) throws {
-    let magic = LogScan.word(header, 0)
+    let magic = LogSum.word(header, 0)
     var sum = LogSum(isBigEndian: magic & 1 == 1)
     header.withUnsafeBytes { sum.add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }
     var isIntact =
-      magic & ~1 == 0x377F_0682 && sum.a == LogScan.word(header, 24)
-      && sum.b == LogScan.word(header, 28)
-    var salts = (LogScan.word(header, 16), LogScan.word(header, 20))
-    let size = Int(LogScan.word(header, 8))
+      magic & ~1 == 0x377F_0682 && sum.a == LogSum.word(header, 24)
+      && sum.b == LogSum.word(header, 28)
+    var salts = (LogSum.word(header, 16), LogSum.word(header, 20))
+    let size = Int(LogSum.word(header, 8))
     // 4,096 is the page size of all folders. It is used if the header is damaged.
     let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
     var isFirst = true
@@ -82,62 +82,5 @@ package struct LogScan: Equatable {
         if isIntact { firstPage = newFirstPage ?? firstPage }
       }
     }
-  }
-
-  private static func word(_ bytes: [UInt8], _ offset: Int) -> UInt32 {
-    bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
-  }
-}
-
-/// The running checksum of a write-ahead log.
-struct LogSum {
-  private(set) var a: UInt32 = 0
-  private(set) var b: UInt32 = 0
-  let isBigEndian: Bool
-
-  init(isBigEndian: Bool) {
-    self.isBigEndian = isBigEndian
-  }
-
-  /// Creates the checksum after the header of a log; nil if the header is not intact.
-  init?(logHeader header: [UInt8]) {
-    guard header.count == 32 else { return nil }
-    let magic = LogSum.word(header, 0)
-    guard magic & ~1 == 0x377F_0682 else { return nil }
-    self.init(isBigEndian: magic & 1 == 1)
-    header.withUnsafeBytes { add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }
-    guard a == LogSum.word(header, 24), b == LogSum.word(header, 28) else { return nil }
-  }
-
-  /// Adds a frame. Returns whether it follows the frames before it, and is intact.
-  ///
-  /// - Parameter salts: the salts of the log, as its header has them.
-  mutating func add(frame: ArraySlice<UInt8>, salts: [UInt8]) -> Bool {
-    frame.withUnsafeBytes { bytes in
-      add(UnsafeRawBufferPointer(rebasing: bytes.prefix(8)))
-      add(UnsafeRawBufferPointer(rebasing: bytes.dropFirst(24)))
-    }
-    let header = Array(frame.prefix(24))
-    return header[8..<16].elementsEqual(salts) && a == LogSum.word(header, 16)
-      && b == LogSum.word(header, 20)
-  }
-
-  private static func word(_ bytes: [UInt8], _ offset: Int) -> UInt32 {
-    bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
-  }
-
-  /// Adds bytes. Precondition: their count is a multiple of eight.
-  mutating func add(_ bytes: UnsafeRawBufferPointer) {
-    assert(bytes.count.isMultiple(of: 8), "a sum covers whole pairs of words")
-    var (a, b) = (a, b)
-    var offset = 0
-    while offset + 8 <= bytes.count {
-      let first = bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
-      let second = bytes.loadUnaligned(fromByteOffset: offset + 4, as: UInt32.self)
-      a = a &+ (isBigEndian ? first.bigEndian : first.littleEndian) &+ b
-      b = b &+ (isBigEndian ? second.bigEndian : second.littleEndian) &+ a
-      offset += 8
-    }
-    (self.a, self.b) = (a, b)
   }
 }

@@ -84,7 +84,7 @@ extension Opening {
   /// - Throws: any error, such as that of a full disk. Then the file is as before.
   func salvage(hasLog: Bool) throws -> [String]? {
     guard try !DatabaseHead(path).isEmpty, !hasFirstJournal else { return nil }
-    let work = folder + "/.salvaged.sqlite"
+    let work = salvagedPath
     unlink(work)
     defer { unlink(work) }
     let reader: DatabasePool
@@ -103,6 +103,15 @@ extension Opening {
     for sentence in lost { configuration.logger.warning("the loss is accepted: \(sentence)") }
     configuration.logger.notice("all rows that can be read are in a new file")
     return lost
+  }
+
+  /// The path of the new file before it has its name.
+  private var salvagedPath: String { folder + "/.salvaged.sqlite" }
+
+  /// Removes the files that a start which was killed has left.
+  func removeRests() {
+    unlink(salvagedPath)
+    try? FileManager.default.removeItem(atPath: folder + "/" + Opening.oldVersionWork)
   }
 
   /// Puts a new file in the place of the database and its log.

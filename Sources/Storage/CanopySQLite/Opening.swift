@@ -27,6 +27,10 @@ struct Opening {
   /// - Throws: `StoreError`. Nothing was changed if the error is a loss.
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
+      removeRests()
+      if configuration.acceptsLoss, try LogCorrection.run(database: path) {
+        configuration.logger.warning("the write-ahead log was damaged, and is corrected")
+      }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
       // The file has a log already, so a loss of power has undone the removal of the journal.
@@ -138,7 +142,8 @@ struct Opening {
 
   /// The files that a folder can have, apart from those of other modules.
   private static let fileNames = [
-    "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock",
+    "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.sqlite-journal",
+    "canopy.tail", "lock",
   ]
 
   /// Checks that those files of a folder that exist are regular files with one name each.
@@ -230,7 +235,9 @@ struct Opening {
     let last = try CommitRow.last(db)
     let meta = try Meta.read(db)
     var losses: [String] = []
-    let stored = max(tail?.tail.sequence ?? 0, meta.lastCommit)
+    // With the same number of changes, `canopy.tail` was written at the change of this number or later.
+    let isTailNewer = tail.map { $0.tail.revision >= meta[.revision] } ?? false
+    let stored = max(tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit)
     if stored > last.sequence {
       let first = last.sequence + 1
       let missing =
@@ -353,9 +360,10 @@ struct Opening {
   ///
   /// - Throws: `StoreError.inaccessible` if there is no room for the copy. Then nothing is changed.
   private func keepOldVersion(_ pool: DatabasePool) throws {
+    guard !configuration.isTemporary else { return }
     let kept = folder + "/" + Opening.oldVersionName
     guard access(kept, F_OK) != 0, try !pool.read({ try isUnstarted($0) }) else { return }
-    let work = folder + "/.old-version"
+    let work = folder + "/" + Opening.oldVersionWork
     try? FileManager.default.removeItem(atPath: work)
     defer { try? FileManager.default.removeItem(atPath: work) }
     do {
@@ -385,6 +393,9 @@ struct Opening {
       "the folder is of an older version; a copy is kept before the update",
       metadata: ["file": "\(Opening.oldVersionName)"])
   }
+
+  /// The name of the folder in which that copy is made.
+  static let oldVersionWork = ".old-version"
 
   /// The name of the copy that the update to this version keeps.
   static let oldVersionName = "before-schema-\(Schema.migrator.migrations.count).sqlite"

@@ -79,9 +79,9 @@ extension SQLiteStore {
     for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.tail"] {
       let path = folder + "/" + name
       guard access(path, F_OK) == 0 else { continue }
-      do { try FileManager.default.copyItem(atPath: path, toPath: copy + "/" + name) } catch {
-        throw .inaccessible("\(path) cannot be copied: \(error.localizedDescription)")
-      }
+      // One byte more than a valid tail shows that the file is too long.
+      let bytesMax = name.hasSameBytes(as: "canopy.tail") ? TailFile.bytes + 1 : .max
+      try FileCopy.copy(path, to: copy + "/" + name, bytesMax: bytesMax)
     }
   }
 }

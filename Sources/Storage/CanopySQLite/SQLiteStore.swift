@@ -52,6 +52,8 @@ public final class SQLiteStore: Sendable {
     public var currentTime: Int64?
     /// Whether the next server that opens the folder must continue with new sequence numbers.
     var requiresNewNumbers = false
+    /// Whether the folder is a copy that is removed when the store is closed.
+    var isTemporary = false
     /// Whether opening for writing creates a folder or a database that is missing.
     public var createsFolder = true
     /// The log for losses, repairs and failures of background work.
@@ -189,23 +191,8 @@ public final class SQLiteStore: Sendable {
     if !configuration.acceptsLoss { startPageCheck(opening) }
   }
 
-  /// Opens a data folder for reading only. Changes nothing in the folder, which need not be writable.
-  ///
-  /// The exception is a folder of an older version: it is updated, and must be writable for that.
-  ///
-  /// - Throws: `StoreError`. A loss is no error here; see `losses`.
-  public static func reading(_ folder: String) throws -> SQLiteStore {
-    if let store = try SQLiteStore(readingCurrent: folder) { return store }
-    guard access(folder, W_OK) == 0, access(folder + "/canopy.sqlite", W_OK) == 0 else {
-      throw StoreError.inaccessible(
-        "an older version wrote \(folder), which must be updated but cannot be written: copy the folder to a "
-          + "place where it can be written")
-    }
-    return try SQLiteStore(folder: folder)
-  }
-
   /// Opens a folder of this version; nil if the folder must be updated first.
-  private init?(readingCurrent folder: String) throws {
+  init?(readingCurrent folder: String) throws {
     self.folder = folder
     configuration = Configuration()
     isReading = true
@@ -235,6 +222,7 @@ public final class SQLiteStore: Sendable {
     defer {
       files.close()
       lock.release()
+      if configuration.isTemporary { SQLiteStore.removeTemporary(folder) }
     }
     logCopier?.close()
     var keepingLog: DatabaseQueue?

@@ -13,7 +13,7 @@ internal import GRDBSQLite
 /// takes the place of an altered one with the same key or the same unique value, and never the other way round.
 ///
 /// Complexity: O(size), and a table with damaged pages has at most two scans for each of its leaf pages and one for each row
-/// of a page that is damaged in part. If a page of a large row is damaged, it can have one scan for each row of the table.
+/// of a page that is damaged in part.
 struct Salvage {
   /// The path of the damaged file, for errors.
   let path: String
@@ -180,12 +180,17 @@ struct Salvage {
       let next = leaves.dropFirst(index + 1).first?.low
       let range = SalvageRange(low: leaf.low, high: next)
       guard !range.isEmpty else { continue }
+      let before = rows
       let forward = try scan(table, range, backward: false, &rows, isLeaf: true)
       if forward.isWhole { continue }
+      let isReached = rows > before
       // In full: the search for the first key may have begun in the page before. If that one is damaged, its keys say
       // nothing about the rows after them.
       let backward = try scan(table, range, backward: true, &rows, isLeaf: true)
       if backward.isWhole { continue }
+      // The row before the page is in an inner page. If a search does not reach it, that row or one on the way has a
+      // damaged page. A search for a key in the page takes the same way, so it reaches no row either.
+      guard isReached || table.hasNumbers || leaf.low == nil else { continue }
       let first = range.high == nil && !table.hasNumbers ? nil : forward.last
       let rest = range.common(with: SalvageRange(low: first, high: backward.last))
       // A row of which another page is damaged separates the others of this one.

@@ -6,14 +6,15 @@ internal import GRDB
 ///
 /// Each step is a read transaction of its own on a connection of its own, so the write-ahead log does not have to grow
 /// while a pass goes on for hours. A step checks the checksums of the rows of the checkpoint and of accounts, sessions
-/// and on-disconnect writes, and the chain of the commits, and the first one the first bytes of the file. Rows that change between two steps are checked as they are.
-/// `canopy verify` also checks sums over whole tables, indexes and the structure of the tree, which need one moment.
+/// and on-disconnect writes, and the chain of the commits, and the first one the first bytes of the file. Indexes are
+/// compared with the rows of their tables, in both directions. Rows that change between two steps are checked as they
+/// are. `canopy verify` also checks sums over whole tables and the structure of the tree, which need one moment.
 public struct Scrub: Sendable {
   /// The result of a step.
   public struct Step: Equatable, Sendable {
-    /// The number of rows that were checked.
+    /// The number of rows that were checked, and of entries of indexes.
     public var rows = 0
-    /// The bytes of these rows.
+    /// The bytes of these rows and entries.
     public var bytes = 0
     /// One sentence for each problem.
     public var problems: [String] = []
@@ -24,6 +25,7 @@ public struct Scrub: Sendable {
     case leaves(after: [UInt8]?)
     case commits(after: Int64?)
     case table(Int, after: [DatabaseValue]?)
+    case index(Int, after: [DatabaseValue]?)
     case end
 
     /// The first position after the rows of this one.
@@ -32,7 +34,10 @@ public struct Scrub: Sendable {
       case .leaves: .commits(after: nil)
       case .commits: .table(0, after: nil)
       case .table(let index, _):
-        index + 1 < SealedTable.allCases.count ? .table(index + 1, after: nil) : .end
+        index + 1 < SealedTable.allCases.count
+          ? .table(index + 1, after: nil) : .index(0, after: nil)
+      case .index(let index, _):
+        index + 1 < StoredIndex.all.count ? .index(index + 1, after: nil) : .end
       case .end: .end
       }
     }
@@ -126,6 +131,7 @@ public struct Scrub: Sendable {
       case .leaves(let after): try leaves(after)
       case .commits(let after): try commits(after)
       case .table(let index, let after): try table(index, after)
+      case .index(let index, let after): try entries(index, after)
       case .end: .end
       }
     }
@@ -187,19 +193,41 @@ public struct Scrub: Sendable {
       let key = keys.joined(separator: ", ")
       let places = keys.map { _ in "?" }.joined(separator: ", ")
       let condition = after == nil ? "" : "WHERE (\(key)) > (\(places))"
+      let entries = try StoredIndex.all.filter { $0.table == table }.map { try $0.hasEntry(db) }
+      let hasEntries = entries.isEmpty ? "1" : entries.joined(separator: " AND ")
       let rows = try Row.fetchCursor(
         db,
         sql: """
-          SELECT \(key), checksum, \(table.columns.joined(separator: ", ")) FROM \(table.rawValue)
+          SELECT \(key), checksum, \(table.columns.joined(separator: ", ")),
+            \(hasEntries) AS hasEntries
+          FROM \(table.rawValue)
           \(condition) ORDER BY \(key)
           """,
         arguments: StatementArguments(after ?? []))
       while let row = try rows.next() {
         let bytes = table.columns.reduce(0) { $0 + row.bytes($1) }
-        try note(bytes: bytes) { try table.check(row) }
+        try note(bytes: bytes) {
+          try table.check(row)
+          guard row.number("hasEntries") == 1 else { throw table.damagedIndex }
+        }
         if isOver { return .table(index, after: keys.map { row[$0] }) }
       }
       return Place.table(index, after: after).next
+    }
+
+    private mutating func entries(_ number: Int, _ after: [DatabaseValue]?) throws -> Place {
+      let index = StoredIndex.all[number]
+      let columns = try index.columns(db)
+      let rows = try Row.fetchCursor(
+        db, sql: try index.entries(db, isFirst: after == nil),
+        arguments: StatementArguments(after ?? []))
+      while let row = try rows.next() {
+        try note(bytes: columns.reduce(0) { $0 + row.bytes($1) }) {
+          guard row.number("isSound") == 1 else { throw index.table.damagedIndex }
+        }
+        if isOver { return .index(number, after: columns.map { row[$0] }) }
+      }
+      return Place.index(number, after: after).next
     }
   }
 }

@@ -80,6 +80,11 @@ enum SealedTable: String, CaseIterable {
   /// The error for a row whose checksum does not match.
   var altered: StoreError { .altered(title) }
 
+  /// The error for an index of the table whose entries are not those of the rows.
+  var damagedIndex: StoreError {
+    .damaged("an index of the table \(rawValue) is damaged: \(StoreError.waysOut)")
+  }
+
   /// Returns the checksum of a table's name and a row's values.
   static func checksum(_ values: [DatabaseValue]) -> Checksum {
     var checksum = Checksum(seed: 3)

@@ -39,7 +39,8 @@ package final class TailFile: Sendable {
   }
 
   private static let magic = Array("CANOPYT1".utf8)
-  private static let bytes = 72
+  /// The bytes of a valid file.
+  static let bytes = 72
 
   private let folder: String
   private let path: String
@@ -57,9 +58,10 @@ package final class TailFile: Sendable {
 
   /// Reads the file; nil if it is missing or damaged.
   ///
-  /// - Throws: `StoreError.inaccessible` if it exists and cannot be read.
+  /// - Throws: `StoreError.inaccessible` if it exists and cannot be read, or is not a regular file.
   package func read() throws(StoreError) -> Contents? {
-    let file = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    // Without O_NONBLOCK, opening a pipe would wait for its other end.
+    let file = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
     if file < 0, errno == ENOENT { return nil }
     guard file >= 0, let bytes = TailFile.readBytes(of: file) else {
       let code = errno
@@ -107,6 +109,12 @@ package final class TailFile: Sendable {
   /// Returns the bytes of a file, at most one more than a valid file has: a damaged file may be of any size. Returns nil if
   /// the system reports an error.
   static func readBytes(of descriptor: Int32) -> [UInt8]? {
+    var status = stat()
+    guard fstat(descriptor, &status) == 0 else { return nil }
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      errno = EINVAL
+      return nil
+    }
     var buffer = [UInt8](repeating: 0, count: bytes + 1)
     var filled = 0
     while filled < buffer.count {

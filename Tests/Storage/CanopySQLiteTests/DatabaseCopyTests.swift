@@ -30,6 +30,26 @@ import Testing
     try store.append([commit(last + 1, "later/\(last + 1)", Node(true))], after: last)
   }
 
+  @Test func `a pipe in place of canopy.tail is refused without waiting for its other end`()
+    async throws
+  {
+    try await folder.withStore { try fill($0, upTo: 3) }
+    let tail = folder.file("canopy.tail")
+    try FileManager.default.removeItem(atPath: tail)
+    try #require(mkfifo(tail, 0o600) == 0)
+    for isServed in [true, false] {
+      let error = #expect(throws: StoreError.self) {
+        try SQLiteStore.copyDatabase(
+          of: folder.path, isServed: isServed, to: copy.file("\(isServed)"))
+      }
+      expectAdvice(error, mentions: "canopy.tail is not a regular file")
+    }
+    #expect(throws: StoreError.self) {
+      try TailFile(folder: folder.path, isRelaxed: false).read()
+    }
+    #expect(try copy.files().isEmpty)
+  }
+
   @Test func `a copy is the state after one commit, though each of its steps waits for an append`()
     async throws
   {

@@ -257,6 +257,16 @@ struct OpeningTests {
     }
   }
 
+  @Test func `a start removes the files that a killed start has left`() async throws {
+    try await folder.withStore { try $0.append([commit(1, "n", 1)], after: 0) }
+    let rests = [".salvaged.sqlite", ".old-version/canopy.sqlite"].map { folder.file($0) }
+    try FileManager.default.createDirectory(
+      atPath: folder.file(".old-version"), withIntermediateDirectories: false)
+    for rest in rests { try Data("rest".utf8).write(to: URL(filePath: rest)) }
+    try await folder.withStore { _ in }
+    #expect(try folder.files().filter { $0.hasPrefix(".") } == [])
+  }
+
   @Test func `the next checkpoint includes the commits of another writer`() async throws {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]

@@ -150,10 +150,10 @@ import Testing
         continue
       }
       let (found, lost, scans) = try salvage(copy)
-      // One for each table, one for each page of the damaged one, and those of that page and of the two beside it. For the
-      // pages of a large row, the bound is the one that `Salvage` states.
+      // One for each table, one for each page of the damaged one, and those of that page and of the two beside it. For a
+      // page that is damaged in part, the bound is the one that `Salvage` states.
       let leaves = groups["leaf of \(damage.page.tree)", default: []]
-      let inPart = leaves.count + (whole[damage.page.tree]?.count ?? 0)
+      let inPart = leaves.count + (leaves.map(\.rows).max() ?? 0)
       #expect(
         scans <= whole.count + leaves.count + (damage.page.kind == .overflow ? inPart : 10),
         "\(damage): \(scans) scans, \(leaves.count) leaf pages")

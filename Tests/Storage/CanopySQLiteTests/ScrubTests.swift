@@ -79,16 +79,16 @@ import Testing
       try await fill(store)
       let steps = try await pass(rowsMax: rowsMax)
       #expect(steps.allSatisfy { $0.rows <= rowsMax && $0.problems.isEmpty })
-      // Six rows of the checkpoint or fewer, ten commits, three accounts.
+      // Six rows of the checkpoint or fewer, ten commits, three accounts, and the addresses of these in an index.
       let rows = try await store.pool.read { db in
         try Int.fetchOne(
           db,
           sql: """
             SELECT (SELECT count(*) FROM leaves) + (SELECT count(*) FROM commits)
-              + (SELECT count(*) FROM accounts)
+              + 2 * (SELECT count(*) FROM accounts)
             """) ?? 0
       }
-      #expect(rows >= 14)
+      #expect(rows >= 17)
       #expect(steps.reduce(0) { $0 + $1.rows } == rows)
     }
   }
@@ -150,5 +150,63 @@ import Testing
       }
       #expect(isWhole)
     }
+  }
+
+  @Test func `the indexes of a pass are those of the file`() async throws {
+    try await folder.withStore { store in
+      let names = try await store.pool.read { db in
+        try SealedTable.allCases.flatMap { table in
+          try db.indexes(on: table.rawValue).map(\.name).filter { name in
+            // The key of a table is the table itself.
+            !name.hasSameBytes(as: "sqlite_autoindex_\(table.rawValue)_1")
+          }
+        }
+      }
+      #expect(names.sorted() == StoredIndex.all.map(\.name).sorted())
+    }
+  }
+
+  @Test(arguments: StoredIndex.all.map(\.name))
+  func `a pass finds each changed bit that changes an entry of an index`(_ name: String)
+    async throws
+  {
+    var random = SeededGenerator(printingSeedFor: "ScrubTests, \(name)")
+    _ = try await AllTables(folder, &random)
+    let index = try #require(StoredIndex.all.first { $0.name.hasSameBytes(as: name) })
+    let whole = try entries(index, folder)
+    let sound = try await problems(folder)
+    try #require(!whole.isEmpty && sound.isEmpty)
+    let pages = try DatabasePages(folder)
+    let group = pages.pages.filter {
+      [.leaf, .interior].contains($0.kind) && $0.tree.hasSameBytes(as: name)
+    }
+    var changed = 0
+    for _ in 0..<40 where changed < 6 {
+      let page = random.pick(group)
+      let offset = try #require(pages.places(in: page).randomElement(using: &random))
+      let mask = UInt8(1) << UInt8.random(in: 0..<8, using: &random)
+      let copy = try folder.crashed()
+      try copy.flip(mask, at: offset)
+      guard (try? entries(index, copy)) != whole else { continue }
+      changed += 1
+      let problems = try await problems(copy)
+      #expect(!problems.isEmpty, "page \(page.number), byte \(offset % 4_096), mask \(mask)")
+    }
+    #expect(changed > 0)
+  }
+
+  private func entries(_ index: StoredIndex, _ folder: Folder) throws -> [String] {
+    try folder.read { db in
+      try Row.fetchAll(db, sql: try index.entries(db, isFirst: true)).map(\.description)
+    }
+  }
+
+  /// Returns the problems that a pass over a folder finds.
+  private func problems(_ folder: Folder) async throws -> [String] {
+    var scrub = try Scrub(folder: folder.path)
+    defer { scrub.close() }
+    var problems: [String] = []
+    while !scrub.isDone { problems += try await scrub.step().problems }
+    return problems
   }
 }

@@ -168,11 +168,43 @@ import Testing
     }
   }
 
-  @Test func `reading a folder of an older version updates it`() async throws {
+  @Test
+  func `reading a folder of an older version changes nothing in it, and reads an updated copy`()
+    async throws
+  {
     try await writeThirdVersion()
+    let before = try contents()
     let store = try SQLiteStore.reading(folder.path)
     try await check(store)
+    #expect(store.folder.hasPrefix(SQLiteStore.temporaryFolder))
     try store.close()
+    #expect(try contents() == before)
+    #expect(!FileManager.default.fileExists(atPath: store.folder))
+  }
+
+  @Test
+  func `a copy of the database of an older version is updated, and the folder stays as it is`()
+    async throws
+  {
+    try await writeThirdVersion()
+    let before = try contents()
+    let copy = folder.file("copy")
+    let made = try SQLiteStore.copyDatabase(of: folder.path, isServed: false, to: copy)
+    let store = try SQLiteStore.reading(copy)
+    #expect(store.folder == copy, "the copy is of this version")
+    #expect(try await store.tree().sequence == made.sequence)
+    try store.close()
+    try FileManager.default.removeItem(atPath: copy)
+    #expect(try contents() == before)
+  }
+
+  /// Returns the files of the folder.
+  private func contents() throws -> [String: Data] {
+    var contents: [String: Data] = [:]
+    for name in try folder.files() {
+      contents[name] = try Data(contentsOf: URL(filePath: folder.file(name)))
+    }
+    return contents
   }
 
   @Test func `an altered definition of a table is refused`() async throws {

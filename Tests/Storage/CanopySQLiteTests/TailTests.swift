@@ -112,6 +112,31 @@ import Testing
     expectAdvice(error, mentions: "write-ahead log is damaged", "--accept-loss")
   }
 
+  @Test func `a canopy.tail of the same changes contradicts an altered number of the last commit`()
+    async throws
+  {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      _ = try await store.changeDisconnectWrites(
+        adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+      try store.append([commit(2, "n", 2)], after: 1)
+      #expect(try await store.number("SELECT value FROM meta WHERE name = 'last_commit'") == 1)
+      try await store.damage(
+        "UPDATE meta SET value = 16385 WHERE name = 'last_commit'", isSealed: false)
+    }
+    let older = try folder.crashed()
+    try FileManager.default.removeItem(atPath: older.path + "/canopy.tail")
+    let reading = try SQLiteStore.reading(folder.path)
+    #expect(reading.losses.isEmpty)
+    try reading.close()
+    try await folder.withStore { store async throws in
+      #expect(try await store.load().sequence == 2)
+    }
+    // Without that proof the number counts.
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: older.path) }
+    expectAdvice(error, mentions: "the commits 3 to 16385, which were stored, are missing")
+  }
+
   @Test func `a damaged or older canopy.tail does not prevent a start`() async throws {
     let first = try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
@@ -261,8 +286,12 @@ import Testing
     async throws
   {
     let crashed = try await crash()
-    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
-    try flip(crashed, at: bytes / 2)
+    let log = URL(filePath: crashed.database + "-wal")
+    var bytes = try Data(contentsOf: log)
+    // The header of a frame, without which it cannot be corrected.
+    let frame = 32 + 4_120 * ((bytes.count - 32) / 4_120 / 2)
+    bytes.resetBytes(in: frame..<frame + 24)
+    try bytes.write(to: log)
     let lines = Mutex<[String]>([])
     let now: Int64 = 1_577_923_200_000
     let sequence = NewNumbers.start(after: 12, at: now)

@@ -1,0 +1,71 @@
+internal import Foundation
+
+/// A copy of a file byte by byte.
+enum FileCopy {
+  private static let pieceBytes = 1024 * 1024
+  /// The arguments of `lseek` on Linux for the next data and the next gap, which Swift does not import.
+  private static let (seekData, seekGap): (Int32, Int32) = (3, 4)
+
+  /// Copies a regular file to a path that does not exist. Gaps stay gaps, because a damaged file may be longer than
+  /// the disk.
+  ///
+  /// - Parameter bytesMax: the most bytes to copy from the beginning.
+  /// - Throws: `StoreError.inaccessible`, which names the file that cannot be copied.
+  static func copy(_ path: String, to new: String, bytesMax: Int = .max) throws(StoreError) {
+    let source = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+    guard source >= 0 else { throw error(path) }
+    defer { close(source) }
+    let target = open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+    guard target >= 0 else { throw error(path) }
+    defer { close(target) }
+    var status = stat()
+    guard fstat(source, &status) == 0 else { throw error(path) }
+    let size = min(Int(status.st_size), bytesMax)
+    var offset = 0
+    while offset < size {
+      let begin = next(source, seekData, from: offset, size)
+      let end = next(source, seekGap, from: begin, size)
+      guard begin < end else { break }
+      try copy(path, source, target, begin..<end)
+      offset = end
+    }
+    guard ftruncate(target, off_t(size)) == 0 else { throw error(path) }
+  }
+
+  /// Returns the next position with data, or with a gap; `size` if there is none. A file system may have no gaps.
+  private static func next(_ file: Int32, _ kind: Int32, from offset: Int, _ size: Int) -> Int {
+    let found = lseek(file, off_t(offset), kind)
+    if found < 0, kind == seekData, errno != ENXIO { return offset }
+    return found < 0 ? size : min(Int(found), size)
+  }
+
+  private static func copy(
+    _ path: String, _ source: Int32, _ target: Int32, _ range: Range<Int>
+  ) throws(StoreError) {
+    var buffer = [UInt8](repeating: 0, count: min(pieceBytes, range.count))
+    var offset = range.lowerBound
+    while offset < range.upperBound {
+      let wanted = min(buffer.count, range.upperBound - offset)
+      let count = pread(source, &buffer, wanted, off_t(offset))
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw error(path) }
+      if count == 0 { return }
+      var written = 0
+      while written < count {
+        let result = buffer.withUnsafeBytes {
+          pwrite(
+            target, $0.baseAddress?.advanced(by: written), count - written,
+            off_t(offset + written))
+        }
+        if result < 0, errno == EINTR { continue }
+        guard result > 0 else { throw error(path) }
+        written += result
+      }
+      offset += count
+    }
+  }
+
+  private static func error(_ path: String) -> StoreError {
+    .inaccessible("\(path) cannot be copied: \(String(cString: strerror(errno)))")
+  }
+}

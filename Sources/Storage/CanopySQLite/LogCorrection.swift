@@ -1,0 +1,231 @@
+internal import Foundation
+
+/// The correction of a damaged write-ahead log, as far as its checksums prove the bytes that were there.
+///
+/// Each checksum covers the log from its beginning, so SQLite finds no frame after a damaged one. This corrects:
+/// - The header, in which all numbers are known except a counter. The checksum of the first frame gives the counter.
+/// - A frame with one altered bit, if the checksum shows which one, or with other salts. If more was altered, a wrong bit
+///   would be found in one of 2^49 cases. The checksums of the rows would show it.
+/// - A frame without effect: a later frame of a complete transaction has the same page. Its own checksum is there,
+///   because the next frame follows from it. It gets other contents with this checksum.
+///
+/// Other damage ends the log before the transaction that has it, because later transactions may rely on the lost page.
+/// A frame that `LogRepair` has made invalid has no checksum, so it stays invalid.
+///
+/// The format is that of `LogScan`. Precondition: the folder is locked, and no connection is open. O(bytes).
+struct LogCorrection {
+  /// A frame whose contents are lost.
+  private struct LostFrame {
+    var index: Int
+    var bytes: [UInt8]
+    /// The checksum before the frame.
+    var before: LogSum
+    /// The checksum that it contains.
+    var after: LogSum
+    /// The last frame of the last complete transaction before it; -1 if there is none.
+    var end: Int
+
+    var page: UInt32 { LogSum.word(bytes, 0) }
+  }
+
+  /// The bytes that take the place of others.
+  private struct Change {
+    /// The frame that they belong to; -1 for the header.
+    var index: Int
+    var bytes: [UInt8]
+
+    var offset: Int { index < 0 ? 0 : LogCorrection.offset(ofFrame: index) }
+  }
+
+  private static let headerBytes = 32
+  private static let frameHeaderBytes = 24
+  private static let frameBytes = frameHeaderBytes + SQLiteStore.pageBytes
+  /// The bytes of a header that may be altered, so that its other numbers prove it as well.
+  private static let alteredBytesMax = 4
+  /// The number of pages that no database has.
+  private static let pagesMax: UInt32 = 1 << 28
+
+  private let file: Int32
+  private var salts: [UInt8]
+  private var sum: LogSum
+  private var changes: [Change] = []
+  private var lost: [LostFrame] = []
+  /// The later frames with the pages of lost frames.
+  private var laterFrames: [UInt32: [Int]] = [:]
+  /// The last frame of the last complete transaction; -1 if there is none.
+  private var end = -1
+
+  /// Corrects the log of a database file. Returns whether bytes were altered.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func run(database path: String) throws(StoreError) -> Bool {
+    let path = path + "-wal"
+    let file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
+    guard file >= 0 else {
+      guard errno == ENOENT else { throw .unopenable(path, errno) }
+      return false
+    }
+    defer { close(file) }
+    guard var correction = LogCorrection(file) else { return false }
+    correction.readFrames()
+    correction.endBeforeNeededFrames()
+    let changes = correction.provenChanges
+    for change in changes {
+      let count = pwrite(file, change.bytes, change.bytes.count, off_t(change.offset))
+      guard count == change.bytes.count else { throw .unopenable(path, errno) }
+    }
+    guard changes.isEmpty || fsync(file) == 0 else { throw .unopenable(path, errno) }
+    return !changes.isEmpty
+  }
+
+  /// Reads the header; nil if it is damaged and not proven.
+  private init?(_ file: Int32) {
+    guard let header = Self.read(file, Self.headerBytes, at: 0) else { return nil }
+    var proven = header
+    if LogSum(logHeader: header) == nil {
+      guard let first = Self.read(file, Self.frameBytes, at: Self.headerBytes),
+        let found = Self.headers(before: first).first(where: { found in
+          zip(found, header).count { $0 != $1 } <= Self.alteredBytesMax
+        })
+      else { return nil }
+      proven = found
+      changes = [Change(index: -1, bytes: found)]
+    }
+    guard let sum = LogSum(logHeader: proven), LogSum.word(proven, 8) == SQLiteStore.pageBytes
+    else { return nil }
+    self.file = file
+    self.sum = sum
+    salts = Array(proven[16..<24])
+  }
+
+  /// Returns the headers after which a frame has its checksum, one for each order of bytes at most.
+  private static func headers(before frame: [UInt8]) -> [[UInt8]] {
+    [0x82, 0x83].compactMap { (magic: UInt8) -> [UInt8]? in
+      let salts = Array(frame[8..<16])
+      let beginning: [UInt8] = [0x37, 0x7F, 0x06, magic, 0x00, 0x2D, 0xE2, 0x18]
+      var begun = LogSum(isBigEndian: magic & 1 == 1)
+      beginning.withUnsafeBytes { begun.add($0) }
+      var whole = LogSum(storedIn: frame, isBigEndian: magic & 1 == 1)
+      whole.remove(contents(of: frame))
+      var rest = whole
+      rest.remove(salts)
+      // The size of a page, and the counter.
+      let numbers = begun.bytes(to: rest)
+      guard LogSum.word(numbers, 0) == SQLiteStore.pageBytes else { return nil }
+      return beginning + numbers + salts + whole.stored
+    }
+  }
+
+  // MARK: Frames
+
+  /// Reads the frames up to the first that is neither intact nor proven.
+  private mutating func readFrames() {
+    var index = 0
+    while let frame = read(index) {
+      var next = sum
+      if next.add(frame: frame[...], salts: salts) {
+        note(frame, index)
+      } else if let corrected = corrected(frame, index, next) {
+        next = sum
+        guard next.add(frame: corrected[...], salts: salts) else { return }
+        changes.append(Change(index: index, bytes: corrected))
+        note(corrected, index)
+      } else {
+        next = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
+        guard frame[8..<16].elementsEqual(salts), !hasOtherNumbers(frame, after: next),
+          isIntact(index + 1, after: next)
+        else { return }
+        lost.append(
+          LostFrame(index: index, bytes: frame, before: sum, after: next, end: end))
+        laterFrames[LogSum.word(frame, 0)] = laterFrames[LogSum.word(frame, 0)] ?? []
+      }
+      sum = next
+      index += 1
+    }
+  }
+
+  private mutating func note(_ frame: [UInt8], _ index: Int) {
+    laterFrames[LogSum.word(frame, 0)]?.append(index)
+    if LogSum.word(frame, 4) != 0 { end = index }
+  }
+
+  /// Returns a frame with the bytes that its checksum proves; nil if it proves none.
+  ///
+  /// - Parameter computed: the checksum that the frame must have with its present contents.
+  private func corrected(_ frame: [UInt8], _ index: Int, _ computed: LogSum) -> [UInt8]? {
+    let hasSalts = frame[8..<16].elementsEqual(salts)
+    let alteredBytes = zip(frame[16..<24], computed.stored).count { $0 != $1 }
+    // The next frame shows whether the checksum was altered, or the end of the page, which has the same effect on it.
+    let isSumAltered = hasSalts && alteredBytes == 1 && isIntact(index + 1, after: computed)
+    if alteredBytes == 0 || isSumAltered {
+      return Array(frame[..<8] + salts + computed.stored + frame[24...])
+    }
+    let contents = Self.contents(of: frame)
+    let stored = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
+    guard hasSalts, alteredBytes > 1 || isIntact(index + 1, after: stored),
+      let bit = computed.changedBit(of: contents, to: stored)
+    else { return nil }
+    var corrected = frame
+    corrected[bit.offset < 8 ? bit.offset : bit.offset + 16] ^= bit.mask
+    return corrected
+  }
+
+  /// Whether the page may be intact, and only its number in the frame altered.
+  private func hasOtherNumbers(_ frame: [UInt8], after stored: LogSum) -> Bool {
+    var rest = stored
+    rest.remove(Array(frame[Self.frameHeaderBytes...]))
+    let numbers = sum.bytes(to: rest)
+    return 1...Self.pagesMax ~= LogSum.word(numbers, 0)
+      && 0...Self.pagesMax ~= LogSum.word(numbers, 4)
+  }
+
+  private func isIntact(_ index: Int, after sum: LogSum) -> Bool {
+    guard let frame = read(index) else { return false }
+    var sum = sum
+    return sum.add(frame: frame[...], salts: salts)
+  }
+
+  /// Ends the log before each transaction with a lost frame whose page no later frame has.
+  private mutating func endBeforeNeededFrames() {
+    // After each new end, an earlier frame may have no later one any more.
+    while let needed = lost.first(where: { frame in
+      frame.index < end
+        && !laterFrames[frame.page, default: []].contains { frame.index < $0 && $0 <= end }
+    }) { end = needed.end }
+  }
+
+  /// The changes up to the end of the log.
+  private var provenChanges: [Change] {
+    guard end >= 0 else { return [] }
+    return changes.filter { $0.index <= end }
+      + lost.filter { $0.index < end }.map {
+        Change(index: $0.index, bytes: Self.withoutContents($0))
+      }
+  }
+
+  /// Returns a frame with an empty page that has its checksum.
+  private static func withoutContents(_ lost: LostFrame) -> [UInt8] {
+    let rest = [UInt8](repeating: 0, count: SQLiteStore.pageBytes - 8)
+    var sum = lost.before
+    (lost.bytes[..<8] + rest).withUnsafeBytes { sum.add($0) }
+    return Array(lost.bytes[..<frameHeaderBytes] + rest + sum.bytes(to: lost.after))
+  }
+
+  // MARK: Bytes
+
+  private static func offset(ofFrame index: Int) -> Int { headerBytes + index * frameBytes }
+
+  /// Returns the bytes that the checksum of a frame covers.
+  private static func contents(of frame: [UInt8]) -> [UInt8] {
+    Array(frame[..<8] + frame[frameHeaderBytes...])
+  }
+
+  private func read(_ index: Int) -> [UInt8]? {
+    Self.read(file, Self.frameBytes, at: Self.offset(ofFrame: index))
+  }
+
+  private static func read(_ file: Int32, _ count: Int, at offset: Int) -> [UInt8]? {
+    var bytes = [UInt8](repeating: 0, count: count)
+    return pread(file, &bytes, count, off_t(offset)) == count ? bytes : nil
+  }
+}
