@@ -128,11 +128,12 @@ extension AccountService {
   /// Does not count logins from this machine: behind a local proxy there may be many people, and one of them must not
   /// use up the logins of the others. The hasher still bounds their hashes.
   ///
+  /// - Parameter cost: the number of logins to count.
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  func countLogin(from remote: RemoteNetwork) throws {
+  func countLogin(from remote: RemoteNetwork, cost: Int = 1) throws {
     guard !remote.isThisMachine else { return }
     let now = environment.now()
-    if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
+    if let wait = loginLimiter.withLock({ $0.take(remote, cost: cost, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }

@@ -31,7 +31,8 @@ public struct AccountSettings: Sendable, Equatable {
   public var knownNetworkMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
   /// The maximum number of logins from one remote network at once, and the number per window after that. This machine
-  /// is exempt. Changes of the password are limited to as many for one account, and each counts as two.
+  /// is exempt. A change of the password counts as two. One account has as many logins for its changes, from all networks
+  /// together.
   public var loginsMax = 60
   /// The length of the window, in milliseconds: a minute.
   public var loginWindowMilliseconds: Int64 = 60 * 1_000
