@@ -103,13 +103,15 @@ extension AccountService {
     try await store.deleteToken(token.digest)
   }
 
-  /// Removes expired tokens and codes from the store, and forgets deleted accounts after a day, at most
-  /// ``AccountSettings/purgeBatchMax`` of each. Call regularly, and again at once while it returns a number above 0.
+  /// Removes the tokens that expired ``AccountSettings/expiredTokenMilliseconds`` ago and expired codes from the store,
+  /// and forgets deleted accounts after a day, at most ``AccountSettings/purgeBatchMax`` of each. Call regularly, and again
+  /// at once while it returns a number above 0.
   ///
   /// - Returns: the number of tokens, codes and deleted accounts that were removed.
   public func purgeExpiredTokens() async throws -> Int {
     let (now, limit) = (environment.now(), max(1, settings.purgeBatchMax))
-    let tokens = try await store.purgeExpired(now: now, limit: limit)
+    let tokens = try await store.purgeExpired(
+      now: now.subtractingSaturated(settings.expiredTokenMilliseconds), limit: limit)
     let deleted = try await store.purgeDeleted(
       until: now.subtractingSaturated(Self.deletedMilliseconds), limit: limit)
     return try await tokens + deleted + store.purgeExpiredCodes(now: now, limit: limit)
