@@ -230,7 +230,7 @@ extension AccountService {
   ///   - changes: the changes.
   ///   - loginTime: the time of the login of the caller, in seconds since 1970; nil for an administrator.
   ///   - remote: the network of the caller. Each change counts for the account and for the network. A new password or
-  ///     address also counts for the account as a change of the password does, and a new address for the network as a
+  ///     address also counts for both as a change of the password does, and a new address for the network as a
   ///     sign-up. Nil for an administrator, who is not limited.
   /// - Returns: the changed account.
   /// - Throws: ``AccountError/notFound``, ``AccountError/tokenRefused`` if the logins of that time have ended,
@@ -248,7 +248,7 @@ extension AccountService {
       try countWrite(areCredentials ? .credentials : .profile, of: uid, from: remote)
     }
     if let remote, areCredentials {
-      try countChange(of: uid)
+      try countChange(of: uid, from: remote)
       // The answer reveals whether another account has the address, as that of a sign-up does.
       let isOther =
         email.map { !$0.normalized.utf8.elementsEqual(before.emailNormalized.utf8) } ?? false

@@ -4,10 +4,11 @@ extension AccountService {
   /// Changes a password for a caller that knows the current one. Revokes all tokens of the account and issues a new
   /// one.
   ///
-  /// Costs two hashes, so it counts as two logins; each account has as many of them as a remote network. Failures are
-  /// counted for each session, separately from those of logins. So a stranger who guesses at the login does not prevent
-  /// the user from changing the password, and a stolen session permits only as many guesses as a login. Success resets the count of failed logins. An attempt that must wait after failures does
-  /// not count as a change. So a stolen session does not use up the changes of the user.
+  /// Costs two hashes, so it counts as two logins of the network; each account has as many of them as a remote network.
+  /// Failures are counted for each session, separately from those of logins. So a stranger who guesses at the login does
+  /// not prevent the user from changing the password, and a stolen session permits only as many guesses as a login.
+  /// Success resets the count of failed logins. An attempt that must wait after failures does not count as a change. So a
+  /// stolen session does not use up the changes of the user.
   ///
   /// - Parameters:
   ///   - uid: the account of the authenticated caller.
@@ -18,7 +19,8 @@ extension AccountService {
   /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more;
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/credentialsRefused``;
   ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too
-  ///   many failures in the session, or too many changes; ``AccountError/overloaded``; ``UncertainChange``.
+  ///   many failures in the session, or too many changes of the account or of the network;
+  ///   ``AccountError/overloaded``; ``UncertainChange``.
   public func changePassword(
     uid: String, session token: String, current: String, new: String, from remote: RemoteNetwork
   ) async throws -> Session {
@@ -30,7 +32,7 @@ extension AccountService {
       let account = try await verified(
         .session(session), password: current, from: remote
       ) {
-        try countChange(of: uid)
+        try countChange(of: uid, from: remote)
         return try await store.account(uid: uid)
       }
       let hash = try await hash(accepted, for: remote).encoded
@@ -93,10 +95,12 @@ extension AccountService {
     throw AccountError.credentialsRefused
   }
 
-  /// Counts a change of an account's password.
+  /// Counts a change of an account's credentials as two logins, for the network and for the account. A network with many
+  /// accounts has no more hashes by changes than by logins.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  func countChange(of uid: String) throws {
+  func countChange(of uid: String, from remote: RemoteNetwork) throws {
+    try countLogin(from: remote, cost: 2)
     let now = environment.now()
     if let wait = changeLimiter.withLock({ $0.take(Array(uid.utf8), cost: 2, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)

@@ -103,13 +103,15 @@ extension AccountService {
     try await store.deleteToken(token.digest)
   }
 
-  /// Removes expired tokens and codes from the store, and forgets deleted accounts after a day, at most
-  /// ``AccountSettings/purgeBatchMax`` of each. Call regularly, and again at once while it returns a number above 0.
+  /// Removes the tokens that expired ``AccountSettings/expiredTokenMilliseconds`` ago and expired codes from the store,
+  /// and forgets deleted accounts after a day, at most ``AccountSettings/purgeBatchMax`` of each. Call regularly, and again
+  /// at once while it returns a number above 0.
   ///
   /// - Returns: the number of tokens, codes and deleted accounts that were removed.
   public func purgeExpiredTokens() async throws -> Int {
     let (now, limit) = (environment.now(), max(1, settings.purgeBatchMax))
-    let tokens = try await store.purgeExpired(now: now, limit: limit)
+    let tokens = try await store.purgeExpired(
+      now: now.subtractingSaturated(settings.expiredTokenMilliseconds), limit: limit)
     let deleted = try await store.purgeDeleted(
       until: now.subtractingSaturated(Self.deletedMilliseconds), limit: limit)
     return try await tokens + deleted + store.purgeExpiredCodes(now: now, limit: limit)
@@ -128,11 +130,12 @@ extension AccountService {
   /// Does not count logins from this machine: behind a local proxy there may be many people, and one of them must not
   /// use up the logins of the others. The hasher still bounds their hashes.
   ///
+  /// - Parameter cost: the number of logins to count.
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  func countLogin(from remote: RemoteNetwork) throws {
+  func countLogin(from remote: RemoteNetwork, cost: Int = 1) throws {
     guard !remote.isThisMachine else { return }
     let now = environment.now()
-    if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
+    if let wait = loginLimiter.withLock({ $0.take(remote, cost: cost, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }

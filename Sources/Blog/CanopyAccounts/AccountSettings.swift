@@ -7,6 +7,9 @@ public struct AccountSettings: Sendable, Equatable {
 
   /// The lifetime of a session token, in milliseconds: 30 days.
   public var tokenLifetimeMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
+  /// The time for which an expired token stays in the store, in milliseconds: 30 days. It is refused from its end on. But
+  /// if the clock was only ahead, it is valid again when the clock is right.
+  public var expiredTokenMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
   /// The number of consecutive wrong passwords for one e-mail address from one network, or in one session, after which
   /// the next attempt must wait.
@@ -31,7 +34,8 @@ public struct AccountSettings: Sendable, Equatable {
   public var knownNetworkMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
   /// The maximum number of logins from one remote network at once, and the number per window after that. This machine
-  /// is exempt. Changes of the password are limited to as many for one account, and each counts as two.
+  /// is exempt. A change of the password counts as two. One account has as many logins for its changes, from all networks
+  /// together.
   public var loginsMax = 60
   /// The length of the window, in milliseconds: a minute.
   public var loginWindowMilliseconds: Int64 = 60 * 1_000
@@ -55,7 +59,7 @@ public struct AccountSettings: Sendable, Equatable {
   /// least recently seen one is forgotten.
   public var remoteNetworksMax = 10_000
 
-  /// The maximum number of expired tokens that one ``AccountService/purgeExpiredTokens()`` removes.
+  /// The maximum number of tokens that one ``AccountService/purgeExpiredTokens()`` removes.
   public var purgeBatchMax = 1_000
 
   /// The lifetime of a code of an e-mail, in milliseconds: an hour.

@@ -54,7 +54,6 @@ struct GatewayChannel: ServerChildChannel {
     var realtime = RealtimeConnections.Configuration()
     realtime.isEmulator = configuration.isEmulator
     realtime.allowedOrigins = configuration.allowedOrigins
-    realtime.isLoopback = Gateway.loopback.contains(configuration.host)
     let sockets = RealtimeConnections(operations, configuration: realtime)
     self.sockets = sockets
     loops = LoopLocals { loop in
@@ -186,7 +185,8 @@ struct GatewayChannel: ServerChildChannel {
         }.nonisolated()
       case .line:
         let isAllowed = sockets.mayOpenLine(
-          origin: head.headers["Origin"].first, host: head.headers["Host"].first)
+          origin: head.headers["Origin"].first, host: head.headers["Host"].first,
+          from: connection.address)
         return channel.eventLoop.makeSucceededFuture(isAllowed ? HTTPHeaders() : nil)
       default: return channel.eventLoop.makeSucceededFuture(nil)
       }

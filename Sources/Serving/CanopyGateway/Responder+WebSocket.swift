@@ -28,7 +28,7 @@ extension Responder {
 
   /// Returns the response to a request for the line protocol.
   func line(origin: String?, host: String?) -> HTTPAnswer {
-    guard sockets.mayOpenLine(origin: origin, host: host) else {
+    guard sockets.mayOpenLine(origin: origin, host: host, from: connection.address) else {
       return .failure(
         .forbidden,
         "pages of this origin may not use the line protocol; allow it with --allow-origin")

@@ -24,8 +24,6 @@ public final class RealtimeConnections: Sendable {
     /// The origins, such as `https://example.com`, whose web pages may use the line protocol and an emulator, besides
     /// that of the server itself.
     public var allowedOrigins: Set<String> = []
-    /// Whether the server listens on an address of this machine alone.
-    public var isLoopback = false
     /// The clock by which the turns of connections end.
     var now: @Sendable () -> NIODeadline = { .now() }
 
@@ -120,18 +118,26 @@ public final class RealtimeConnections: Sendable {
   ///
   /// A browser says of which origin the web page is. A page of another origin could make the browser of a person in a
   /// private network send requests to this server, so it must be allowed by name. A name on the Internet may resolve to
-  /// this machine; then the page has the origin of the server. So the own origin of a server that listens on this
-  /// machine alone must have an address, `localhost`, or a name without a dot.
+  /// this machine; then the page has the origin of the server. So for a client on this machine, which has fewer limits,
+  /// the server's own origin must have an address, `localhost`, or a name without a dot.
   ///
   /// - Parameters:
   ///   - origin: the field `Origin` of the request; nil for a program other than a browser.
   ///   - host: the field `Host` of the request.
-  public func mayOpenLine(origin: String?, host: String?) -> Bool {
+  ///   - address: the address of the client.
+  public func mayOpenLine(origin: String?, host: String?, from address: String) -> Bool {
     guard let origin else { return true }
+    return isOwn(origin: origin, host: host, ofThisMachine: Operations.isThisMachine(address))
+  }
+
+  /// Whether an origin is allowed by name, or is that of the server itself.
+  ///
+  /// - Parameter isOfThisMachine: whether the client is on this machine.
+  private func isOwn(origin: String, host: String?, ofThisMachine isOfThisMachine: Bool) -> Bool {
     if configuration.allowedOrigins.contains(origin) { return true }
     guard let host, let own = RealtimeConnections.host(ofOrigin: origin) else { return false }
     guard own.asciiLowercased.hasSameBytes(as: host.asciiLowercased) else { return false }
-    return !configuration.isLoopback || !RealtimeConnections.mayBeForeign(host)
+    return !isOfThisMachine || !RealtimeConnections.mayBeForeign(host)
   }
 
   /// Whether a host, with or without a port, is a name that may belong to somebody else on the Internet: it has a dot,
@@ -168,12 +174,12 @@ public final class RealtimeConnections: Sendable {
     return !["http://", "https://"].contains { configuration.allowedOrigins.contains($0 + host) }
   }
 
-  /// Whether a page of a foreign site has made a request to any server. Unlike `isForeign`, this does not count a request
-  /// because of the name in its field `Host`.
+  /// Whether a page of a foreign site has made a request of a client on this machine to any server. Unlike `isForeign`,
+  /// this does not count a request without an origin because of the name in its field `Host`.
   public func isOfForeignPage(origin: String?, site: String?, host: String?) -> Bool {
     guard let origin else { return site?.hasSameBytes(as: "cross-site") == true }
     return !RealtimeConnections.isOfThisMachine(origin: origin)
-      && !mayOpenLine(origin: origin, host: host)
+      && !isOwn(origin: origin, host: host, ofThisMachine: true)
   }
 
   /// Whether an origin has a host name or an address of the loopback interface.

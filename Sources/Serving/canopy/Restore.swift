@@ -17,8 +17,9 @@ struct Restore: AsyncParsableCommand {
       An earlier point can be reached if the backup has the commits after it, which a server keeps for a time \
       (--retained-commits, --retained-seconds, --retained-bytes): the command undoes them. With an older backup of the \
       same server, it makes the commits between the two backups again instead. The accounts, the sessions, the rules and \
-      the on-disconnect writes are always those of the newer backup; accounts that have no profile at an earlier point \
-      are removed. New commits get new numbers, so that no client takes them for commits that are lost.
+      the on-disconnect writes are always those of the newer backup; accounts that were opened after an earlier point, \
+      and so have no profile there, are removed. New commits get new numbers, so that no client takes them for commits \
+      that are lost.
       """)
 
   @Argument(help: "The file of the backup.") var file: String
@@ -26,7 +27,8 @@ struct Restore: AsyncParsableCommand {
   @Option(help: "The number of the last commit to keep.") var upToSequence: Int64?
   @Option(
     help:
-      "The time up to which commits are kept: 2026-01-31T12:00:00Z, or milliseconds since 1970.")
+      "The time up to which commits are kept: 2026-01-31T12:00:00Z, or milliseconds since 1970.",
+    transform: { try Moment($0) })
   var upToTime: Moment?
   @Option(help: "An older backup, on whose tree the commits are made again.") var older: String?
   @Option(
@@ -66,8 +68,8 @@ struct Restore: AsyncParsableCommand {
           if let only, !outcomes.contains(where: { $0.namespace == only }) {
             throw Failure("\(file) has no namespace \(only); choose one that it has")
           }
-          if outcomes.contains(where: { $0.namespace == .default && $0.isEarlier }) {
-            try await removeLaterAccounts(in: unpacked)
+          if let outcome = outcomes.first(where: { $0.namespace == .default && $0.isEarlier }) {
+            try await removeAccounts(openedAfter: outcome.time, in: unpacked)
           }
           // The rest of the backup is whole, and the next start makes new secrets.
           lost = await SmallFiles.removeDamagedSecrets(in: unpacked)
@@ -91,8 +93,11 @@ struct Restore: AsyncParsableCommand {
     }
   }
 
-  /// Removes the accounts whose profile does not exist yet at the restored point.
-  private func removeLaterAccounts(in folder: String) async throws {
+  /// Removes the accounts that were opened after the restored point and have no profile there.
+  ///
+  /// An earlier account without a profile stays: an import or a write of the administrator may have removed its profile.
+  /// So does a later one that has a profile, because the clock was ahead when it was opened.
+  private func removeAccounts(openedAfter time: Int64, in folder: String) async throws {
     let store = try SQLiteStore(folder: folder)
     let result: Result<Int, any Error>
     do {
@@ -102,7 +107,8 @@ struct Restore: AsyncParsableCommand {
         let accounts = try await store.accounts(after: after, limit: 1_000)
         guard let last = accounts.last else { break }
         after = last.emailNormalized
-        for account in accounts where FolderCheck.lacksProfile(account, in: root) {
+        for account in accounts
+        where account.createdAt > time && FolderCheck.lacksProfile(account, in: root) {
           _ = try await store.delete(uid: account.uid, at: Composition.now())
           removed += 1
         }
@@ -118,11 +124,14 @@ struct Restore: AsyncParsableCommand {
 }
 
 /// A time as an argument of a command.
-struct Moment: ExpressibleByArgument {
+struct Moment {
   /// Milliseconds since 1970.
   let milliseconds: Int64
 
-  init?(argument: String) {
+  /// Reads milliseconds since 1970, or a text such as `2026-01-31T12:00:00Z`.
+  ///
+  /// - Throws: `ValidationError` for another text, and for a date that does not exist.
+  init(_ argument: String) throws {
     if let number = Int64(argument) {
       milliseconds = number
       return
@@ -130,9 +139,22 @@ struct Moment: ExpressibleByArgument {
     for hasFraction in [false, true] {
       let style = Date.ISO8601FormatStyle(includingFractionalSeconds: hasFraction)
       guard let date = try? style.parse(argument) else { continue }
+      guard Moment.exists(argument) else {
+        throw ValidationError("this date or time of day does not exist; name another one")
+      }
       milliseconds = Int64((date.timeIntervalSince1970 * 1_000).rounded())
       return
     }
-    return nil
+    throw ValidationError("write a time as 2026-01-31T12:00:00Z, or as milliseconds since 1970")
+  }
+
+  /// Whether the date and the time of day in a text exist. The parser takes February 30 for March 2.
+  private static func exists(_ text: String) -> Bool {
+    let numbers = text.split { !("0"..."9").contains($0) }.prefix(6).compactMap { Int($0) }
+    guard numbers.count == 6 else { return false }
+    return DateComponents(
+      calendar: Calendar(identifier: .gregorian), timeZone: .gmt, year: numbers[0],
+      month: numbers[1], day: numbers[2], hour: numbers[3], minute: numbers[4], second: numbers[5]
+    ).isValidDate
   }
 }

@@ -119,21 +119,22 @@ struct ScrubService: Service {
   }
 }
 
-/// The service that removes expired tokens and resolves interrupted sign-ups, at the start and once an hour.
+/// The service that removes expired tokens and resolves interrupted sign-ups, once an hour.
+///
+/// It begins an hour after the start. So a start with a wrong clock removes nothing if somebody notices it soon.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger
 
   func run() async {
     await cancelWhenGracefulShutdown {
-      while !Task.isCancelled {
+      while (try? await Composition.clock.sleep(for: .seconds(3600))) != nil {
         do {
           while try await parts.accounts.purgeExpiredTokens() > 0 {}
           try await parts.recover(isStart: false)
         } catch {
           logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
         }
-        try? await Task.sleep(for: .seconds(3600))
       }
     }
   }

@@ -92,7 +92,7 @@ public struct BackupMaker: Sendable {
     self.fileProblem = fileProblem
   }
 
-  /// Makes a backup.
+  /// Makes a backup. A namespace that a command removes meanwhile is left out.
   ///
   /// Works in the folder `work`, which is removed at the end. The file gets its name in one step, when all of it is on the
   /// disk. So it exists as a whole or not at all. Blocks the caller's thread.
@@ -139,14 +139,23 @@ public struct BackupMaker: Sendable {
     return (description, path, writer.bytes)
   }
 
-  /// Adds the files of a namespace.
+  /// Adds the files of a namespace; nothing if it was removed.
   private func add(
     _ namespace: NamespaceName, _ folder: String, in work: String, to writer: inout BackupWriter,
     _ description: inout BackupDescription, _ progress: (BackupProgress) throws -> Void
   ) throws {
     let copy = work + "/database"
     let began = pacer()
-    let (database, rules) = try copyDatabase(namespace, folder, to: copy, began, progress)
+    let database: DatabaseCopy
+    let rules: [UInt8]?
+    do {
+      (database, rules) = try copyDatabase(namespace, folder, to: copy, began, progress)
+    } catch let error
+      where namespace != .default && !(error is BackupError) && Self.isGone(folder)
+    {
+      try? FileManager.default.removeItem(atPath: copy)
+      return
+    }
     let prefix = BackupLayout.prefix(of: namespace)
     let file = copy + "/" + BackupLayout.database
     let size = try Self.size(of: file)
@@ -221,6 +230,12 @@ public struct BackupMaker: Sendable {
   }
 
   private func pacer() -> Pacer { Pacer(pace) }
+
+  /// Whether the folder of a namespace does not exist any more.
+  private static func isGone(_ folder: String) -> Bool {
+    var status = stat()
+    return lstat(folder, &status) != 0 && errno == ENOENT
+  }
 
   private static func size(of path: String) throws(BackupError) -> Int {
     var status = stat()

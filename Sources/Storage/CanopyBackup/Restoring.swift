@@ -13,6 +13,8 @@ public struct Restoring: Sendable {
     public let sequence: Int64
     /// Whether later commits of the backup are left out.
     public let isEarlier: Bool
+    /// The time of the restored point in milliseconds since 1970. An account that was opened later did not exist then.
+    public let time: Int64
   }
 
   /// The backup.
@@ -94,18 +96,21 @@ public struct Restoring: Sendable {
     let point = point(name)
     let store = try SQLiteStore(folder: place(folder))
     let older = try point == .last ? nil : base.map { try SQLiteStore.reading(place($0)) }
-    let result: Result<Int64, any Error>
+    let result: Result<(sequence: Int64, time: Int64), any Error>
     do {
-      result = .success(try await store.restore(to: point, from: older, copyTime: time, at: now()))
+      let pointTime = try await store.time(of: point, from: older)
+      let sequence = try await store.restore(to: point, from: older, copyTime: time, at: now())
+      result = .success((sequence, pointTime))
     } catch { result = .failure(error) }
     try? older?.close()
     try store.close()
-    let sequence: Int64
-    do { sequence = try result.get() } catch let error as StoreError {
+    let reached: (sequence: Int64, time: Int64)
+    do { reached = try result.get() } catch let error as StoreError {
       guard name != .default, case .unreachable(let text) = error else { throw error }
       throw StoreError.unreachable("namespace \(name): \(text)")
     }
     return Outcome(
-      namespace: name, sequence: sequence, isEarlier: sequence < database.sequence)
+      namespace: name, sequence: reached.sequence,
+      isEarlier: reached.sequence < database.sequence, time: reached.time)
   }
 }

@@ -71,6 +71,30 @@ extension SQLiteStore {
     return sequence
   }
 
+  /// Returns the time of a point in milliseconds since 1970. An account that was opened later did not exist then.
+  ///
+  /// For the number of a commit, it is the greatest time of the commits up to it, because the clock may have been set
+  /// back. If the journal has none of them, it is the time of the next commit. Call it before `restore`, which removes the
+  /// commits.
+  ///
+  /// - Parameter older: the earlier copy that begins the tree; nil for none.
+  public func time(of point: RestorePoint, from older: SQLiteStore? = nil) async throws -> Int64 {
+    switch point {
+    case .last: return .max
+    case .time(let time): return time
+    case .sequence(let sequence):
+      let begin = try await older?.lastCommitTime()
+      return try await pool.read { db in
+        let kept = try Int64.fetchOne(
+          db, sql: "SELECT MAX(time) FROM commits WHERE sequence <= ?", arguments: [sequence])
+        let next = try Int64.fetchOne(
+          db, sql: "SELECT time FROM commits WHERE sequence > ? ORDER BY sequence",
+          arguments: [sequence])
+        return [begin, kept].compactMap { $0 }.max() ?? next ?? .max
+      }
+    }
+  }
+
   private func lastCommitTime() async throws -> Int64? {
     try await pool.read { db in
       try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")

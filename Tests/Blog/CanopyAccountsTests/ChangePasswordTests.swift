@@ -90,7 +90,8 @@ import Testing
     let passwords = [ServiceFixture.password, new]
     for number in 0..<3 {
       session = try await fixture.changePassword(
-        in: session, passwords[number % 2], to: passwords[1 - number % 2])
+        in: session, passwords[number % 2], to: passwords[1 - number % 2],
+        from: RemoteNetwork("192.0.2.\(10 + number)"))
     }
     let before = fixture.function.count
     await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 10_000)) {
@@ -102,7 +103,41 @@ import Testing
     _ = try await fixture.changePassword(in: other, to: new)
     _ = try await fixture.logIn(new)
     fixture.clock.advance(10_000)
-    _ = try await fixture.changePassword(in: session, new, to: ServiceFixture.password)
+    _ = try await fixture.changePassword(
+      in: session, new, to: ServiceFixture.password, from: .local)
+  }
+
+  @Test func `changes from one network are limited as logins are, whatever the account`()
+    async throws
+  {
+    let fixture = ServiceFixture { $0.loginsMax = 4 }
+    var sessions: [Session] = []
+    for name in ["ada", "eve", "bob"] {
+      sessions.append(try await fixture.signUp(email: "\(name)@example.org", username: name))
+    }
+    for session in sessions.dropLast() {
+      _ = try await fixture.changePassword(in: session, to: new)
+    }
+    let before = fixture.function.count
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 15_000)) {
+      _ = try await fixture.changePassword(in: sessions[2], to: new)
+    }
+    var changes = AccountChanges()
+    changes.password = .set(new)
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 15_000)) {
+      _ = try await fixture.service.update(
+        sessions[2].uid, changes, from: ServiceFixture.remote)
+    }
+    // The network has no logins left either.
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 15_000)) {
+      _ = try await fixture.logIn(email: "bob@example.org")
+    }
+    #expect(fixture.function.count == before)
+    // Other networks have, and this machine has no limit.
+    for remote in [RemoteNetwork("192.0.2.2"), .local] {
+      _ = try await fixture.logIn(email: "bob@example.org", from: remote)
+    }
+    _ = try await fixture.changePassword(in: sessions[2], to: new, from: .local)
   }
 
   @Test func `attempts that must wait in a stolen session do not use up the user's changes`()

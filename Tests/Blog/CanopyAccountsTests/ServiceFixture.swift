@@ -45,10 +45,11 @@ struct ServiceFixture {
   }
 
   func changePassword(
-    in session: Session, _ current: String = Self.password, to new: String
+    in session: Session, _ current: String = Self.password, to new: String,
+    from remote: RemoteNetwork = Self.remote
   ) async throws -> Session {
     try await service.changePassword(
-      uid: session.uid, session: session.token, current: current, new: new, from: Self.remote)
+      uid: session.uid, session: session.token, current: current, new: new, from: remote)
   }
 
   /// Returns the error of a login and the number of its hashes.

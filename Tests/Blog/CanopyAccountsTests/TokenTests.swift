@@ -73,17 +73,36 @@ import Testing
     }
   }
 
-  @Test func `expired tokens are removed in batches`() async throws {
+  private static let lifetime: Int64 = 30 * 24 * 3_600_000
+
+  @Test func `tokens are removed in batches when they have been expired for a time`() async throws {
     let fixture = ServiceFixture { $0.purgeBatchMax = 2 }
     try await fixture.signUp()
     for _ in 0..<2 { _ = try await fixture.logIn() }
     fixture.clock.advance(1_000)
-    let last = try await fixture.logIn()
+    _ = try await fixture.logIn()
     #expect(try await fixture.service.purgeExpiredTokens() == 0)
-    fixture.clock.advance(30 * 24 * 3_600_000 - 1_000)
+    fixture.clock.advance(2 * Self.lifetime - 1_001)
+    #expect(try await fixture.service.purgeExpiredTokens() == 0)
+    fixture.clock.advance(1)
     #expect(try await fixture.service.purgeExpiredTokens() == 2)
     #expect(try await fixture.service.purgeExpiredTokens() == 1)
     #expect(try await fixture.service.purgeExpiredTokens() == 0)
-    _ = try await fixture.service.authenticate(last.token)
+    #expect(await fixture.store.digests.count == 1)
+  }
+
+  @Test func `a token is refused while the clock is ahead, and valid when it is right again`()
+    async throws
+  {
+    let fixture = ServiceFixture()
+    let session = try await fixture.signUp()
+    let ahead: Int64 = 40 * 24 * 3_600_000
+    fixture.clock.advance(ahead)
+    #expect(try await fixture.service.purgeExpiredTokens() == 0)
+    await #expect(throws: AccountError.tokenRefused) {
+      _ = try await fixture.service.authenticate(session.token)
+    }
+    fixture.clock.advance(-ahead)
+    #expect(try await fixture.service.authenticate(session.token) == session)
   }
 }

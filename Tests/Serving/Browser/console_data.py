@@ -274,6 +274,7 @@ def check_a_place_with_many_children_opens_at_once_and_is_exported(stage):
     number = 20_000
     for start in range(0, number, 2_000):
         console.ask("UPDATE", "/many", {f"k{key:06}": key for key in range(start, start + 2_000)})
+    console.ask("SET", "/many/.priority", 7)
     console.open("data")
     console.waits_for_value("/many", f"{number:,}")
     begun = time.monotonic()

@@ -276,8 +276,11 @@ import Testing
     }
   }
 
-  @Test func `sign-ups of foreign pages through this machine are limited`() async throws {
-    try await withGateway { server in
+  @Test(arguments: ["127.0.0.1", "0.0.0.0"])
+  func `sign-ups of foreign pages through this machine are limited`(host: String) async throws {
+    try await withGateway {
+      $0.host = host
+    } _: { server in
       try await server.connect { client in
         let path = "/identitytoolkit.googleapis.com/v1/accounts:signUp"
         func count(_ fields: [String: String]) async throws -> Int {
@@ -289,6 +292,8 @@ import Testing
         for (fields, accepted) in [
           (["Origin": "https://evil.example"], 60), ([:], 70),
           (["Origin": "http://localhost:5173"], 70),
+          // The name of the page resolves to this machine. All foreign pages count as one network.
+          (["Origin": "http://evil.example:9000", "Host": "evil.example:9000"], 0),
         ] {
           let found = try await count(fields)
           #expect(found == accepted, "\(fields)")

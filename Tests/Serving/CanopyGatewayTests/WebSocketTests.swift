@@ -75,11 +75,20 @@ import Testing
     }
   }
 
-  @Test func `a page of another origin uses the line protocol only if it is allowed`() async throws
+  @Test(arguments: ["127.0.0.1", "0.0.0.0"])
+  func `a page of another origin uses the line protocol only if it is allowed`(host: String)
+    async throws
   {
     try await withGateway {
+      $0.host = host
       $0.allowedOrigins = ["https://friend.example"]
     } _: { server in
+      // The name of a page that resolves to this machine.
+      try await server.connect { client in
+        let fields = ["Origin": "http://evil.example", "Host": "evil.example"]
+        let found = try await client.upgrade("/line", fields)
+        #expect(found == 403)
+      }
       for (origin, status) in [
         ("https://friend.example", 101), ("http://localhost", 101), ("https://evil.example", 403),
         ("null", 403),

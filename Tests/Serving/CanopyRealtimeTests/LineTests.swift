@@ -78,9 +78,10 @@ import Testing
     }
   }
 
-  @Test func `a server of this machine takes no name of the Internet for its own`() async throws {
+  @Test func `for a client on this machine no name of the Internet is the server's own`()
+    async throws
+  {
     var configuration = RealtimeConnections.Configuration()
-    configuration.isLoopback = true
     configuration.allowedOrigins = ["https://page.example"]
     let connections = RealtimeConnections(
       try await LineParts().operations, configuration: configuration)
@@ -89,33 +90,43 @@ import Testing
       "[::1]:9000",
       "machine:9000",
     ] {
-      #expect(connections.mayOpenLine(origin: "http://\(host)", host: host), "\(host)")
+      #expect(
+        connections.mayOpenLine(origin: "http://\(host)", host: host, from: "127.0.0.1"), "\(host)")
     }
     // The name of a page that resolves to this machine.
     for host in ["evil.example:9000", "localhost.evil.example", "127.0.0.1.evil.example", "a.b."] {
-      #expect(!connections.mayOpenLine(origin: "http://\(host)", host: host), "\(host)")
+      #expect(
+        !connections.mayOpenLine(origin: "http://\(host)", host: host, from: "127.0.0.1"), "\(host)"
+      )
       // A program has no origin.
-      #expect(connections.mayOpenLine(origin: nil, host: host))
+      #expect(connections.mayOpenLine(origin: nil, host: host, from: "127.0.0.1"))
+      // A client on another machine may know the server by this name.
+      #expect(
+        connections.mayOpenLine(origin: "http://\(host)", host: host, from: "192.0.2.1"), "\(host)")
     }
-    #expect(connections.mayOpenLine(origin: "https://page.example", host: "page.example"))
+    #expect(
+      connections.mayOpenLine(origin: "https://page.example", host: "page.example", from: "::1"))
   }
 
   @Test func `a web page needs its own origin or one that is allowed`() async throws {
     try await withRealtime(.socket) { server in
       let connections = server.connections
-      #expect(connections.mayOpenLine(origin: nil, host: nil))
-      #expect(connections.mayOpenLine(origin: nil, host: "a:1"))
-      #expect(connections.mayOpenLine(origin: "http://a:1", host: "a:1"))
-      #expect(connections.mayOpenLine(origin: "https://A", host: "a"))
-      #expect(connections.mayOpenLine(origin: "https://page.example", host: "a"))
+      let remote = "192.0.2.1"
+      #expect(connections.mayOpenLine(origin: nil, host: nil, from: remote))
+      #expect(connections.mayOpenLine(origin: nil, host: "a:1", from: remote))
+      #expect(connections.mayOpenLine(origin: "http://a:1", host: "a:1", from: remote))
+      #expect(connections.mayOpenLine(origin: "https://A", host: "a", from: remote))
+      #expect(connections.mayOpenLine(origin: "https://page.example", host: "a", from: remote))
       for origin in [
         "", "null", "a:1", "http://b", "http://a:2", "http://a:1/x", "https://page.example:1",
         "file://", "://",
       ] {
-        #expect(!connections.mayOpenLine(origin: origin, host: "a:1"))
+        #expect(!connections.mayOpenLine(origin: origin, host: "a:1", from: remote))
       }
-      #expect(!connections.mayOpenLine(origin: "http://a", host: nil))
-      #expect(connections.mayOpenLine(origin: "http://evil.example:9", host: "evil.example:9"))
+      #expect(!connections.mayOpenLine(origin: "http://a", host: nil, from: remote))
+      #expect(
+        connections.mayOpenLine(
+          origin: "http://evil.example:9", host: "evil.example:9", from: remote))
       let stranger = try await server.connectForLines(fields: "Origin: https://evil.example\r\n")
       try await stranger.expect("(HTTP/1.1 403 Forbidden)")
       let friend = try await server.connectForLines(fields: "Origin: https://page.example\r\n")

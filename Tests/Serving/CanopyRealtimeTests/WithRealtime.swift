@@ -163,7 +163,8 @@ private func listen(
         head.uri.hasPrefix("/.ws")
         || (isLine
           && connections.mayOpenLine(
-            origin: head.headers["Origin"].first, host: head.headers["Host"].first))
+            origin: head.headers["Origin"].first, host: head.headers["Host"].first,
+            from: channel.remoteAddress?.ipAddress ?? "local"))
       return channel.eventLoop.makeSucceededFuture(mayOpen ? HTTPHeaders() : nil)
     } upgradePipelineHandler: { channel, head in
       channel.eventLoop.makeCompletedFuture {

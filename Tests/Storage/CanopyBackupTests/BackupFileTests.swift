@@ -188,6 +188,36 @@ import Testing
     #expect(try Data(contentsOf: URL(filePath: path)) == whole, "the older backup is as before")
   }
 
+  @Test(arguments: [false, true])
+  func `a namespace that is removed meanwhile is left out`(isServed: Bool) async throws {
+    try await fill(3)
+    let removed = server.place.file("removed")
+    let path = try server.backUp(isServed: isServed) { progress in
+      guard progress.namespace == .default, !FileManager.default.fileExists(atPath: removed) else {
+        return
+      }
+      try FileManager.default.moveItem(atPath: server.shopFolder, toPath: removed)
+    }
+    let (description, target) = try unpack(path)
+    #expect(description.databases.map(\.name) == ["default"])
+    #expect(
+      try target.files() == ["admin-token", "canopy.sqlite", "identity-keys", "rules.json"])
+    #expect(try server.place.files() == ["a.tar", "removed"])
+  }
+
+  @Test func `a namespace that has lost its files meanwhile fails the backup`() async throws {
+    try await fill(3)
+    #expect(throws: (any Error).self) {
+      try server.backUp(isServed: true) { progress in
+        guard progress.namespace == .default else { return }
+        for name in try FileManager.default.contentsOfDirectory(atPath: server.shopFolder) {
+          try FileManager.default.removeItem(atPath: server.shopFolder + "/" + name)
+        }
+      }
+    }
+    #expect(try server.place.files().isEmpty)
+  }
+
   @Test func `rules that change meanwhile are those of the copy`() async throws {
     try await fill(1)
     var changes = 0

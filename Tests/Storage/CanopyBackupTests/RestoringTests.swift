@@ -52,6 +52,7 @@ import Testing
     let outcomes = try await restore(path, to: .sequence(4))
     #expect(outcomes.map(\.sequence) == [4, 1])
     #expect(outcomes.map(\.isEarlier) == [true, false])
+    #expect(outcomes.map(\.time) == [4_000, .max])
     #expect(try await tree(target).at(Path("n")).childCount == 4)
     #expect(try await tree(target + "/namespaces/shop").at(Path("item")) == Node("hat"))
     #expect(try server.place.files() == ["a.tar", "new"])

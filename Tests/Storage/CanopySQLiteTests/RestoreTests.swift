@@ -56,6 +56,27 @@ import Testing
     return copy
   }
 
+  @Test func `the time of a point is that of its last commit, also if the clock was set back`()
+    async throws
+  {
+    try await folder.withStore { store in
+      for (index, time) in [1_000, 5_000, 3_000, 6_000].enumerated() {
+        let commit = Commit(
+          sequence: Int64(index + 1), time: Int64(time),
+          assignments: [Assignment(try Location("n"), Node(Int64(time)))])
+        try store.append([commit], after: Int64(index))
+      }
+      for (point, time) in [
+        (.sequence(1), 1_000), (.sequence(2), 5_000), (.sequence(3), 5_000), (.sequence(4), 6_000),
+        (.time(2_000), 2_000), (.last, .max),
+        // No commit is before the first one.
+        (.sequence(0), 1_000),
+      ] as [(RestorePoint, Int64)] {
+        #expect(try await store.time(of: point) == time, "\(point)")
+      }
+    }
+  }
+
   @Test(arguments: [nil, 5, 30] as [Int?])
   func `each retained commit can be reached, and the tree is the one of that time`(
     checkpoint: Int?

@@ -1,14 +1,16 @@
 // The export of a subtree as a file, in pages, so that its size is bounded by the browser alone.
 import { plural } from "/shared/basics.js";
 import { h } from "/shared/elements.js";
-import { exact } from "./format.js";
+import { below, exact } from "./format.js";
 
 const pageSize = 500;
 
 /** Reads everything at a path, and has the browser save it. The pages are of different moments if somebody writes
  * meanwhile. @param {Line} line @param {string} path @param {(text: string) => void} report */
 export async function download(line, path, report) {
-  const members = [];
+  // A query for the children does not return the priority of the place itself.
+  const priority = await line.read("GET", below(path, ".priority"));
+  const members = priority === null ? [] : [`".priority": ${encode(priority)}`];
   let done = 0;
   /** @type {any} */ let reply = { count: 0, children: [], more: true };
   while (reply.more) {
