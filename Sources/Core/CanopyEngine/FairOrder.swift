@@ -20,7 +20,9 @@ protocol FairMember<Element> {
 /// that one has waited for most of its cost. Elements of one member stay in the member's own order.
 ///
 /// The cost of an element may be known only after it was served. Then the member is charged for the rest, and begins
-/// its next element that much later, also if it has left the order in between.
+/// its next element that much later, also if it has left the order in between. Until the charge, the clock is close to
+/// the beginning of the element that is being served, as in start-time fair queueing (Goyal, Vin and Cheng, 1996). So
+/// the clock follows a member that is served alone, and the member is behind the others by its last charges only.
 ///
 /// Complexity: O(members) to take the next element, O(1) otherwise.
 struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
@@ -95,9 +97,18 @@ struct FairOrder<Key: Hashable, Member: FairMember>: FairMember {
     }
   }
 
-  /// Sets the clock, unless it is later already. So members that were charged are not behind for ever.
-  mutating func advance(to clock: Int) {
-    self.clock = max(self.clock, clock)
+  /// Notes that an element of a member is served at once, because no other one waits. The clock moves to its end.
+  ///
+  /// - Precondition: the order is empty.
+  mutating func serveAtOnce(_ key: Key, cost: Int) {
+    assert(entries.isEmpty, "an element has passed others that wait")
+    clock = max(clock, ends.removeValue(forKey: key) ?? clock) &+ cost
+  }
+
+  /// Advances the clock, unless elements wait: then it follows the served ones. So a member that was charged is not
+  /// behind for ever although no other one uses the time.
+  mutating func advance(by time: Int) {
+    if entries.isEmpty { clock &+= time }
   }
 
   private mutating func keep(_ end: Int, of key: Key) {

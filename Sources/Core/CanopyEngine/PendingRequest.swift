@@ -35,9 +35,11 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
     decided = Result {
       var proposal = try batch.propose(transaction.origin)
       let decision = try transaction.decide(&proposal)
+      let unpacked = batch.tree.unpackedBytes
       let priorityBytes = try batch.make(decision, of: proposal)
       return Committed(
-        result: decision.result, sequence: batch.sequence, priorityBytes: priorityBytes)
+        result: decision.result, sequence: batch.sequence, priorityBytes: priorityBytes,
+        unpackedBytes: batch.tree.unpackedBytes - unpacked)
     }
     return true
   }
@@ -72,6 +74,8 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   private var stop: EngineError?
   /// The number of writes whose batch is durable.
   private var decided = 0
+  /// See `WritesOutcome.unpackedBytes`: those of the durable batches, and with the present one.
+  private var unpackedBytes = (decided: 0, all: 0)
   private var isComplete = false
 
   var name: StaticString { "writes" }
@@ -92,7 +96,9 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   func run(in batch: inout Batch) -> Bool {
     while groupsDone < ends.count, ends[groupsDone] <= next { groupsDone += 1 }
     guard !isComplete, groupsDone < ends.count else { return true }
+    let unpacked = batch.tree.unpackedBytes
     let progress = batch.makeTogether(decisions[next..<ends[groupsDone]])
+    unpackedBytes.all += batch.tree.unpackedBytes - unpacked
     errors.merge(progress.errors) { $1 }
     next += progress.count
     stop = progress.failure
@@ -101,6 +107,7 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
 
   func rollBack() {
     next = decided
+    unpackedBytes.all = unpackedBytes.decided
     groupsDone = 0
     errors = errors.filter { $0.key < decided }
     stop = nil
@@ -108,13 +115,14 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
 
   func complete(_ failure: EngineError?) {
     guard !isComplete else { return }
-    if failure == nil { decided = next }
+    if failure == nil { (decided, unpackedBytes.decided) = (next, unpackedBytes.all) }
     let failure = failure ?? stop
     guard failure != nil || decided == decisions.count else { return }
     isComplete = true
-    completion(
-      WritesOutcome(
-        decided: decided, errors: errors.filter { $0.key < decided }, failure: failure))
+    var outcome = WritesOutcome(
+      decided: decided, errors: errors.filter { $0.key < decided }, failure: failure)
+    outcome.unpackedBytes = unpackedBytes.decided
+    completion(outcome)
   }
 }
 

@@ -185,6 +185,9 @@ public struct Committed<Result: Sendable>: Sendable {
   /// The bytes of the priorities that the commit adds to those of the write: the priorities of the branches above the
   /// written locations, each with its location.
   public var priorityBytes = 0
+  /// The bytes that the commit adds to the memory of the tree by unpacking branches, besides those of the write itself:
+  /// see `Tree.unpackedBytes`.
+  public var unpackedBytes = 0
 }
 
 /// A transaction made of closures.

@@ -23,8 +23,9 @@ public struct TurnGroup: Hashable, Sendable {
 /// expensive ones of other networks that came before it: see `FairOrder`.
 ///
 /// A queue that charges time counts the microseconds of each turn as its cost when the turn ends. So a network that has
-/// had long turns waits for those that have used less. It is behind the others for at most sixteen times the time that
-/// it has used.
+/// had a long turn waits until the others have used as much. Earlier turns that it had while no task waited do not
+/// count, because no other network has waited for them. While no task waits, the last turn also fades: it does not
+/// count after sixteen times its length.
 ///
 /// Complexity: O(waiting networks + waiting connections of one network) for each turn.
 public final class TurnQueue: Sendable {
@@ -80,11 +81,20 @@ public final class TurnQueue: Sendable {
     var turns = 0
     var lastNumber = 0
     var waiting = 0
+    /// The time up to which the clock of the order has advanced.
+    var time = Duration.zero
     var order = FairOrder<Owner, FairOrder<ObjectIdentifier?, Line>>()
 
     mutating func begin() {
       free -= 1
       turns += 1
+    }
+
+    mutating func advance(to now: Duration) {
+      let steps = Int((now - time) / TurnQueue.clockStep)
+      guard steps > 0 else { return }
+      time += TurnQueue.clockStep * steps
+      order.advance(by: steps)
     }
 
     mutating func add(_ waiter: Waiter, at place: Place) {
@@ -112,8 +122,8 @@ public final class TurnQueue: Sendable {
   /// The clock of the turns; nil if the queue does not charge time.
   private let elapsed: (@Sendable () -> Duration)?
 
-  /// The clock of the order advances by one microsecond in so many of real time.
-  private static let clockPart = 16
+  /// The real time in which the clock of the order advances by a microsecond while no task waits.
+  private static let clockStep = Duration.microseconds(16)
 
   /// A queue that lets `width` tasks work at a time.
   ///
@@ -149,10 +159,9 @@ public final class TurnQueue: Sendable {
   }
 
   private func charge(_ owner: Owner, from start: Duration, to end: Duration) {
-    let microsecond = Duration.microseconds(1)
-    let (used, time) = (Int(max(.zero, end - start) / microsecond), Int(end / microsecond))
+    let used = Int(max(.zero, end - start) / Duration.microseconds(1))
     state.withLock { state in
-      state.order.advance(to: time / TurnQueue.clockPart)
+      state.advance(to: end)
       // A task without a group has turns of its own, and no later task to charge.
       if case .single = owner { return }
       state.order.charge(owner, used)
@@ -162,21 +171,24 @@ public final class TurnQueue: Sendable {
   /// Waits for a turn. Returns the place of the task, by which it is charged.
   private func begin(_ group: TurnGroup?, _ cost: Int) async throws -> Place {
     try Task.checkCancellation()
-    let (number, isNext) = state.withLock { state -> (Int, Bool) in
+    let now = elapsed?()
+    let (place, isNext) = state.withLock { state -> (Place, Bool) in
+      if let now { state.advance(to: now) }
       state.lastNumber += 1
+      let place = Place(group, state.lastNumber)
       guard state.free == 0 || state.waiting > 0 else {
+        state.order.serveAtOnce(place.owner, cost: cost)
         state.begin()
-        return (state.lastNumber, true)
+        return (place, true)
       }
-      return (state.lastNumber, false)
+      return (place, false)
     }
-    let place = Place(group, number)
     if isNext { return place }
     try await withTaskCancellationHandler {
       try await withCheckedThrowingContinuation { continuation in
         let isCancelled = state.withLock { state in
           if Task.isCancelled { return true }
-          state.add(Waiter(number: number, cost: cost, continuation: continuation), at: place)
+          state.add(Waiter(number: place.number, cost: cost, continuation: continuation), at: place)
           return false
         }
         if isCancelled { return continuation.resume(throwing: CancellationError()) }

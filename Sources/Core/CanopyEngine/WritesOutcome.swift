@@ -9,6 +9,8 @@ public struct WritesOutcome: Sendable, Equatable {
   /// The error that stopped the writes; nil if all are decided. With ``EngineError/outcomeUnknown``, some of the other
   /// writes may have been made; with any other error, none.
   public var failure: EngineError?
+  /// See ``Committed/unpackedBytes``.
+  public var unpackedBytes = 0
 
   init(decided: Int = 0, errors: [Int: any Error], failure: EngineError? = nil) {
     self.decided = decided

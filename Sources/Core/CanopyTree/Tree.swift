@@ -15,6 +15,9 @@ public struct Tree: Sendable {
   public private(set) var addedMemoryMax = 0
   /// The number of assigned values so far that `addedMemoryMax` leaves out, because they have too many nodes to be counted.
   public private(set) var uncountedValues = 0
+  /// The bytes by which branches have grown so far because `apply` has unpacked them. The values that were assigned are
+  /// not among them. A branch that several locations share counts once.
+  public private(set) var unpackedBytes = 0
 
   /// Creates a tree.
   ///
@@ -57,6 +60,7 @@ public struct Tree: Sendable {
     if !changes.isEmpty { application.apply(changes.indices, to: &root, depth: 0) }
     addedMemoryMax += application.addedMemoryMax
     uncountedValues += application.uncountedValues
+    unpackedBytes += application.unpackedBytes
     return passesPriority || application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
@@ -153,6 +157,8 @@ private struct Application {
   /// The bytes that are added to the memory of the tree, or more. See `Tree.addedMemoryMax`.
   private(set) var addedMemoryMax = 0
   private(set) var uncountedValues = 0
+  /// See `Tree.unpackedBytes`.
+  private(set) var unpackedBytes = 0
 
   /// The results for subtrees that may stand in more than one place.
   ///
@@ -231,7 +237,7 @@ private struct Application {
       return
     }
     let wasInPackedBranch = isInPackedBranch
-    let packedBytes = node.packed?.memoryBytes
+    let (packedBytes, unpackedBefore) = (node.packed?.memoryBytes, unpackedBytes)
     if packedBytes != nil { isInPackedBranch = true }
     defer { isInPackedBranch = wasInPackedBranch }
     while let first = rest.first {
@@ -248,6 +254,9 @@ private struct Application {
     }
     if let packedBytes, node.packed == nil {
       addedMemoryMax += Application.memoryOfPackedByteMax * packedBytes
+      unpackedBytes += node.unpackedMemory(besides: assignments[group], depth: depth)
+      // The text of a branch inside another one is part of the other's.
+      if !wasInPackedBranch { unpackedBytes = max(unpackedBefore, unpackedBytes - packedBytes) }
     }
     if depth < plans.count { plans[depth].attachHere(&node) }
     if let priority {

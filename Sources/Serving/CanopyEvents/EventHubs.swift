@@ -12,9 +12,10 @@ internal import NIOCore
 /// share one of them.
 ///
 /// A connection that subscribes to a large value has its own hub as well: finding the state of the value for each event
-/// takes long, and the hub waits for it. So does a connection with whose values those of its network would have too many
-/// bytes in the shared hub: see `SharedValues`. So does a connection with a subscription for whose events the rules take many
-/// steps, from the first such event on.
+/// takes long, and the hub waits for it. So does a connection that gets a large event of any form, from then on. So
+/// does a connection with whose events those of its network would have too many bytes in the shared hub: see
+/// `SharedValues`. So does a connection with a subscription for whose events the rules take many steps, from the first
+/// such event on.
 package final class EventHubs {
   /// The most subscriptions of one connection in the shared hub.
   static let connectionMax = 64
@@ -73,18 +74,17 @@ package final class EventHubs {
     return values.note(bytes, of: subscription, start.listening)
   }
 
-  /// Whether a subscription of the shared hub should leave it: its value is large now, or the values of its client have too
-  /// many bytes. O(1).
+  /// Whether a subscription of the shared hub should leave it: its events about one commit are large now, or those of
+  /// its client have too many bytes. O(1).
   ///
   /// - Parameters:
-  ///   - bytes: those of one event.
-  ///   - subscription: returns the subscription. It is called for values that may count only.
+  ///   - bytes: those of the events.
+  ///   - subscription: returns the subscription. It is called for events that may count only.
   package func isLarge(
     eventBytes bytes: Int, of subscription: @autoclosure () -> HubSubscription?, bytesMax: Int
   ) -> Bool {
     guard bytes > SharedValues.smallBytesMax, let subscription = subscription(),
-      subscription.hub === shared, let listening = subscription.view?.listening,
-      listening.form == .value
+      subscription.hub === shared, let listening = subscription.view?.listening
     else { return false }
     return bytes > bytesMax || values.note(bytes, of: subscription, listening)
   }

@@ -46,10 +46,10 @@ extension SessionHandler {
     hub.take(others.sorted { $0.number < $1.number }, from: present)
   }
 
-  /// Moves the subscriptions out of the shared hub if one of them gets a large value, or if the values of the client
+  /// Moves the subscriptions out of the shared hub if one of them gets large events, or if the events of the client
   /// have too many bytes together. The events before the move still come from there.
   ///
-  /// - Parameter bytes: those of one event.
+  /// - Parameter bytes: those of the events about one commit.
   final func noteEvent(bytes: Int, for subscription: Int64) {
     guard hub === services.hubs.shared,
       services.hubs.isLarge(
@@ -66,8 +66,8 @@ extension SessionHandler {
     chooseHub(using: hub, needsOwn: true)
   }
 
-  /// The most bytes of a value in the shared hub: fewer than those from which on its events are made on another thread,
-  /// for which the shared hub would wait.
+  /// The most bytes of a value, or of the events about one commit, in the shared hub: fewer than those from which on
+  /// the events of a value are made on another thread, for which the shared hub would wait.
   private var sharedValueBytesMax: Int {
     min(operations.limits.wholeReplyBytesMax, operations.limits.replyBytesMax)
   }

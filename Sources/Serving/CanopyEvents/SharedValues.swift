@@ -3,13 +3,14 @@ internal import CanopyTree
 
 /// The bytes of the values that the subscriptions of each client get from the shared hub.
 ///
-/// For each commit the hub encodes the value of each view that the commit changes, and the replies of all connections wait
-/// for that. One value has a bound, and so has the number of subscriptions, but their product would be large. So the values
-/// of a remote network are bounded together, and those of a connection from this machine.
+/// For each commit the hub encodes the value of each view that the commit changes, or the changes, and the replies of
+/// all connections wait for that. One value has a bound, and so has the number of subscriptions, but their product
+/// would be large. So the values of a remote network are bounded together, and those of a connection from this machine.
 ///
-/// A value counts with the bytes that it had last, as it begins or in an event. Subscriptions of one network to the same
-/// query count once, because the hub encodes their events once. Small values do not count: `EventHubs.networkMax` of them
-/// have no more than `bytesMax`.
+/// A value counts with the bytes that it had last, as it begins or in an event. Events of other forms count in the same
+/// way: a view counts with the last of its large events, because the next one may be as large. Subscriptions of one
+/// network to the same query count once, because the hub encodes their events once. Small values do not count:
+/// `EventHubs.networkMax` of them have no more than `bytesMax`.
 ///
 /// Complexity: O(1) for each event with a value that counts. Use it on the loop of the hub only.
 final class SharedValues {

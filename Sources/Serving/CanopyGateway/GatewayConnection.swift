@@ -49,6 +49,8 @@ final class GatewayConnection: Sendable {
     var upgradeRefusal: WireError?
     /// The event stream that is being sent.
     var stream: EventStream.Handle?
+    /// Cancels the work of `untilLost` that is under way.
+    var cancelWork: (@Sendable () -> Void)?
     var isQuiescing = false
     /// Whether the connection is gone, and the server keeps nothing new for it.
     var hasEnded = false
@@ -292,15 +294,34 @@ final class GatewayConnection: Sendable {
     isLost.withLock { $0 ? nil : body() }
   }
 
-  /// Ends the event stream because the connection is gone. Its requests under way stay charged until they are complete.
+  /// Returns the result of `body`. Cancels it if the connection is lost meanwhile: the budget may have ended the
+  /// connection to free the memory of a request that waits for its turn.
+  ///
+  /// - Throws: the error of `body`.
+  func untilLost<R: Sendable>(
+    _ body: @escaping @Sendable () async throws -> R
+  ) async throws -> R {
+    let task = Task(operation: body)
+    let isLost = state.withLock { state in
+      state.cancelWork = { task.cancel() }
+      return state.hasEnded
+    }
+    if isLost { task.cancel() }
+    defer { state.withLock { $0.cancelWork = nil } }
+    return try await task.value
+  }
+
+  /// Ends the event stream because the connection is gone. Its writes under way stay charged until they are complete.
   func lose() {
     isLost.withLock { $0 = true }
-    state.withLock { state in
+    let (stream, cancelWork) = state.withLock { state in
       state.hasEnded = true
       let bytes = state.bytes
       state.share?.leave(holding: bytes)
-      return state.stream
-    }?.end()
+      return (state.stream, state.cancelWork.take())
+    }
+    stream?.end()
+    cancelWork?()
   }
 
   /// Ends everything that the server keeps for the connection, except the charge for a short write that is under way.

@@ -269,12 +269,11 @@ extension Responder {
       return try await inTurn { try decode(form, bytes) }
     }
     let charged = try admit(bytes)
-    let result = try await operations.decodeBeside(
-      bytes: bytes.readableBytes, connection.turns
-    ) { [connection] in
-      // It may have ended while it waited for its turn.
-      guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
-      return form.result(bytes, limits)
+    // A connection that ends while it waits for its turn must not hold the body any longer.
+    let result = try await connection.untilLost { [operations, connection] in
+      try await operations.decodeBeside(bytes: bytes.readableBytes, connection.turns) {
+        form.result(bytes, limits)
+      }
     }
     return try finish(result, form, bytes, charged)
   }

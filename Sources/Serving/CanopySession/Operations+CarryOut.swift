@@ -51,6 +51,7 @@ extension Operations {
   ) {
     submit(ended) { [self] outcome in
       defer { completion() }
+      count(unpackedBytes: outcome.unpackedBytes, for: ended.turns?.network)
       if !outcome.denied.isEmpty {
         let dropped = DroppedWrite.denied(in: outcome, of: ended.writes)
         Task { await drop(dropped) }

@@ -136,7 +136,7 @@ extension Operations {
       case .success(let committed):
         switch committed.result {
         case .committed:
-          count(priorityBytes: committed.priorityBytes, for: request.context.quotaOwner)
+          count(committed, for: request.context.quotaOwner)
           continueUnfinishedWork()
           completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))

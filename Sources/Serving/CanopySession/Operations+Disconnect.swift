@@ -8,7 +8,8 @@ internal import Logging
 /// On-disconnect writes. The store has a write before the client gets its reply, so the write is made
 /// however the connection ends. If the server ends first, it is made at the next start.
 ///
-/// The writes of a connection are made in one commit, in the order in which they were armed, and each on the tree after
+/// A later write of a connection replaces the earlier ones at and below its locations, as in the original database: an
+/// increment, too. The others are made in one commit, in the order in which they were armed, and each on the tree after
 /// those before it.
 ///
 /// The rules authorize a write when it is armed, so that the client gets the error, and again when it

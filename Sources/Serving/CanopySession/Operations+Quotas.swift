@@ -101,6 +101,20 @@ extension Operations {
     return write
   }
 
+  /// Counts the bytes that a commit has besides those of its write: priorities, and the memory of branches that it has
+  /// unpacked. Only the engine knows them, because earlier writes may be under way when a write is admitted.
+  func count<Result: Sendable>(_ committed: Committed<Result>, for owner: WriteQuotas.Owner) {
+    count(priorityBytes: committed.priorityBytes, for: owner)
+    count(unpackedBytes: committed.unpackedBytes, for: owner.network)
+  }
+
+  /// Counts the memory of branches that a commit has unpacked: see `Committed.unpackedBytes`.
+  ///
+  /// - Parameter network: the remote network whose write it was; nil for this machine.
+  func count(unpackedBytes bytes: Int, for network: String?) {
+    quotas?.charge(WriteQuotas.Owner(network: network), growth: bytes, now: now())
+  }
+
   /// Counts the priorities that a commit has besides those of its write: see `Committed.priorityBytes`.
   func count(priorityBytes bytes: Int, for owner: WriteQuotas.Owner) {
     if bytes > 0 { quotas?.charge(owner, bytes: bytes, now: now()) }

@@ -118,7 +118,7 @@ struct PendingTreeWrite: Transaction {
     operations.note(origin, from: quotaOwner.network, outcome)
     switch outcome {
     case .success(let committed):
-      operations.count(priorityBytes: committed.priorityBytes, for: quotaOwner)
+      operations.count(committed, for: quotaOwner)
       operations.continueUnfinishedWork()
       completion(.committed(committed.sequence))
     case .failure(let earlier as RepeatedWrite): completion(.committed(earlier.sequence))
@@ -150,7 +150,7 @@ struct PendingPush: Transaction {
   func complete(_ outcome: Swift.Result<Committed<Key>, any Error>) {
     switch outcome {
     case .success(let committed):
-      operations.count(priorityBytes: committed.priorityBytes, for: quotaOwner)
+      operations.count(committed, for: quotaOwner)
       completion(.json(["key": .key(committed.result), "seq": .number(committed.sequence)]))
     case .failure(let error): completion(.failure(operations.wireError(error)))
     }

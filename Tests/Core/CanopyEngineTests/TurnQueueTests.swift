@@ -17,12 +17,18 @@ import Testing
   }
 
   /// Begins a task of a group that waits for a turn, and returns when it waits.
+  ///
+  /// - Parameter work: the rest of the turn, after its name was added.
   private func wait(
-    _ queue: TurnQueue, _ name: String, _ group: Group?, cost: Int = 1, _ done: Answers<String>
+    _ queue: TurnQueue, _ name: String, _ group: Group?, cost: Int = 1, _ done: Answers<String>,
+    _ work: @escaping @Sendable () async -> Void = {}
   ) async throws -> Task<Void, any Error> {
     let waiting = queue.waiting
     let task = Task {
-      try await queue.withTurn(of: group?.turns, cost: cost) { done.add(name) }
+      try await queue.withTurn(of: group?.turns, cost: cost) {
+        done.add(name)
+        await work()
+      }
     }
     try await eventually { queue.waiting != waiting }
     return task
@@ -82,6 +88,62 @@ import Testing
     #expect(await done.wait(for: 6).suffix(2) == ["a", "b"])
     for task in tasks { try await task.value }
     try await other.value
+  }
+
+  @Test func `a network that had the queue alone is behind later ones by its last turn only`()
+    async throws
+  {
+    let time = Mutex(Duration.zero)
+    let queue = TurnQueue(width: 1, charging: { time.withLock { $0 } })
+    let (early, late) = (Group("a"), Group("b"))
+    for _ in 0..<20 {
+      try await queue.withTurn(of: early.turns) { time.withLock { $0 += .seconds(2) } }
+    }
+    let gate = Gate()
+    let working = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    let done = Answers<String>()
+    var tasks = [try await wait(queue, "a", early, done)]
+    for number in 0..<10 {
+      tasks.append(
+        try await wait(queue, "b\(number)", late, done) { time.withLock { $0 += .seconds(1) } })
+    }
+    gate.open()
+    let order = await done.wait(for: 11)
+    #expect(order == ["b0", "b1", "a"] + (2..<10).map { "b\($0)" })
+    for task in tasks + [working] { try await task.value }
+  }
+
+  @Test func `a network that comes when many others wait has a turn before their next ones`()
+    async throws
+  {
+    let time = Mutex(Duration.zero)
+    let queue = TurnQueue(width: 1, charging: { time.withLock { $0 } })
+    let gate = Gate()
+    let working = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    let done = Answers<String>()
+    let middle = Gate()
+    let networks = 32
+    let groups = (0..<networks).map { Group("n\($0)") }
+    var tasks: [Task<Void, any Error>] = []
+    for round in 0..<4 {
+      for group in groups {
+        tasks.append(
+          try await wait(queue, "\(round)", group, done) {
+            time.withLock { $0 += .seconds(1) }
+            if done.values.count == 2 * networks { await middle.pass() }
+          })
+      }
+    }
+    gate.open()
+    await middle.reached()
+    // All of them have had two turns, and two of each wait.
+    tasks.append(try await wait(queue, "new", Group("new"), done))
+    middle.open()
+    let order = await done.wait(for: 4 * networks + 1)
+    #expect(order.firstIndex(of: "new") == 2 * networks)
+    for task in tasks + [working] { try await task.value }
   }
 
   @Test func `a network has one turn before another's second, however many connections it opens`()

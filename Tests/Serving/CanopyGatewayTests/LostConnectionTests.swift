@@ -1,6 +1,5 @@
 import CanopyEngine
 import CanopyEvents
-import CanopySession
 import CanopyTesting
 import CanopyTree
 import NIOCore
@@ -8,6 +7,7 @@ import NIOEmbedded
 import Testing
 
 @testable import CanopyGateway
+@testable import CanopySession
 
 /// The charge for the requests of connections that are gone.
 @Suite(.timeLimit(.minutes(20))) struct LostConnectionTests {
@@ -120,6 +120,32 @@ import Testing
       #expect(memory.used >= 1024 + bytes)
       gate.open()
       try await eventually { memory.used == 0 }
+    }
+  }
+
+  @Test(arguments: [10_000, 100_000])
+  func `a body that waits to be decoded is dropped when its client is gone`(
+    elements: Int
+  ) async throws {
+    try await withGateway { server in
+      let operations = server.parts.operations
+      let turns = elements < 50_000 ? operations.textWork : operations.longWork
+      let gate = Gate()
+      async let held: Void = turns.withTurn(of: nil) { await gate.pass() }
+      await gate.reached()
+      try await server.connect { client in
+        let body = "[" + Array(repeating: "1", count: elements).joined(separator: ",") + "]"
+        try await client.begin("PUT", "/open/a.json", [:], body)
+        try await eventually { turns.waiting == 1 }
+        #expect(operations.memory.used > 96 * elements)
+        server.gate.closeAll()
+        _ = try? await client.end()
+      }
+      try await eventually { operations.memory.used == 0 }
+      #expect(turns.waiting == 0)
+      gate.open()
+      try await held
+      #expect(server.parts.engine.root.child("open").isAbsent)
     }
   }
 }

@@ -33,10 +33,11 @@ final class OwnHubSetting: Sendable {
 
   /// Opens a connection, and begins subscriptions to so many queries of one place. Returns its number.
   func open(
-    _ count: Int, network: String? = nil, _ authorization: ListenAuthorization? = nil
+    _ count: Int, network: String? = nil, form: EventForm = .value,
+    _ authorization: ListenAuthorization? = nil
   ) async throws -> Int {
     try await loop.executeInContext { [self] in
-      let connection = OwnHubConnection(hubs.value, network: network, authorization)
+      let connection = OwnHubConnection(hubs.value, network: network, form: form, authorization)
       connections.value.append(connection)
       for _ in 0..<count { try connection.begin(hubs.value) }
       return connections.value.count - 1
@@ -117,6 +118,7 @@ final class OwnHubSetting: Sendable {
 /// A connection that notes the numbers of the commits whose events it gets.
 final class OwnHubConnection: Subscriber {
   private let network: String?
+  private let form: EventForm
   private let authorization: ListenAuthorization?
   private let hubs: EventHubs
   private(set) var hub: EventHub
@@ -136,10 +138,13 @@ final class OwnHubConnection: Subscriber {
   /// The subscriptions that were cancelled.
   private(set) var cancelled: [Int64] = []
 
-  init(_ hubs: EventHubs, network: String?, _ authorization: ListenAuthorization?) {
+  init(
+    _ hubs: EventHubs, network: String?, form: EventForm, _ authorization: ListenAuthorization?
+  ) {
     self.hubs = hubs
     hub = hubs.shared
     self.network = network
+    self.form = form
     self.authorization = authorization
   }
 
@@ -152,7 +157,7 @@ final class OwnHubConnection: Subscriber {
     let subscription = HubSubscription(
       number: number, isAuthorized: authorization != nil, network: network, subscriber: self)
     let order = Order.child(Path.root.child(try Key("o\(number)")))
-    let listening = Listening(try Path("place"), try Query(order: order), form: .value)
+    let listening = Listening(try Path("place"), try Query(order: order), form: form)
     let present = hub
     let isLarge =
       present === hubs.shared

@@ -73,6 +73,36 @@ import Testing
     }
   }
 
+  @Test(arguments: [EventForm.child, .sync])
+  func `a client that gets large changes leaves the shared hub`(_ form: EventForm) async throws {
+    try await withOwnHubSetting { setting in
+      try await setting.write(value: Node("small"))
+      let many = try await setting.open(32, network: Self.network, form: form)
+      let one = try await setting.open(1, network: "192.0.2.2", form: form)
+      try await setting.giveTurns()
+      // Many changes have more bytes than the bound together.
+      try await setting.write(value: Node(Self.text))
+      try await setting.giveTurns()
+      let before = try await setting.sharedBytes(many)
+      #expect(before > SharedValues.bytesMax)
+      #expect(try await !setting.isShared(many))
+      #expect(try await setting.isShared(one))
+      try await setting.write(value: Node(Self.text + "y"))
+      try await setting.giveTurns()
+      #expect(try await setting.sharedBytes(many) == before)
+      try await waitForEvents(2, of: many, setting)
+      // A single change has more bytes than a value may have there.
+      try await setting.write(
+        value: Node(String(repeating: "x", count: Limits().wholeReplyBytesMax)))
+      // Another thread may make the event.
+      try await eventually {
+        try await setting.giveTurns()
+        return try await !setting.isShared(one)
+      }
+      try await waitForEvents(3, of: many, setting)
+    }
+  }
+
   @Test func `a query that many connections of a network have counts once`() async throws {
     try await withOwnHubSetting { setting in
       try await setting.write(value: Node(Self.text))

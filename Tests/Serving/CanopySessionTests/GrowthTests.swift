@@ -104,4 +104,83 @@ import Testing
       #expect(try used(quotas) > 300 * 20 * 80)
     }
   }
+
+  /// A value of about 2 KB that a packed branch may hold, and a location in it that gives it pages: one with many
+  /// members, and one with many levels.
+  private static func packedValue(hasLevels: Bool) -> (json: String, place: String) {
+    guard hasLevels else {
+      let members = (100..<310).map { "\"\($0 / 26)\($0 % 26)x\":1" }.joined(separator: ",")
+      return ("{\(members)}", "0")
+    }
+    let level = "{\"a\":"
+    let chain = String(repeating: level, count: 25) + "1" + String(repeating: "}", count: 25)
+    let chains = (0..<12).map { "\"\($0)x\":\(chain)" }.joined(separator: ",")
+    return ("{\(chains)}", "0x/" + String(repeating: "a/", count: 24) + "0")
+  }
+
+  @Test(arguments: [false, true], [false, true])
+  func `the branches that writes unpack count with their memory, also if the writes come together`(
+    hasLevels: Bool, comeTogether: Bool
+  ) async throws {
+    let (packed, place) = Self.packedValue(hasLevels: hasLevels)
+    try await withParts { parts, quotas in
+      let codes = ReplyCodes()
+      let group = TurnGroup(network: "192.0.2.1", connection: ObjectIdentifier(parts))
+      var count = 0
+      func write(_ path: String, _ json: String) async throws {
+        parts.operations.write(
+          .tree(.set(try Location(path), try WriteValue(json: json))), as: .anonymous,
+          from: "192.0.2.1", turns: group
+        ) { codes.add($0) }
+        count += 1
+        if !comeTogether { try await eventually { codes.all.count == count } }
+      }
+      for number in 0..<32 {
+        try await write("x\(number)", packed)
+        try await write("x\(number)/\(place)", "1")
+      }
+      try await eventually { codes.all.count == count }
+      let measured = MemoryCount.growth(from: .absent, to: parts.engine.root)
+      let counted = Int(try used(quotas))
+      #expect(counted >= measured * 9 / 10, "\(counted), \(measured)")
+      // A key counts for each write that was admitted before the key existed.
+      let most = comeTogether ? measured * 5 / 2 : measured * 5 / 4
+      #expect(counted <= most, "\(counted), \(measured)")
+    }
+  }
+
+  @Test func `the branches that on-disconnect writes unpack count when the writes are made`()
+    async throws
+  {
+    let (packed, place) = Self.packedValue(hasLevels: false)
+    try await withParts { parts, quotas in
+      let group = TurnGroup(network: "192.0.2.1", connection: ObjectIdentifier(parts))
+      var armed: [ArmedWrite] = []
+      for number in 0..<16 {
+        // They are armed before the branches exist.
+        let request = DisconnectRequest.set(
+          try Location("x\(number)/\(place)"), try WriteValue(json: "1"))
+        let completion = await parts.operations.onDisconnect(
+          request, text: "SET /x\(number)/\(place) 1", as: .anonymous, armed, in: nil, for: owner)
+        armed = try #require(completion.armed)
+      }
+      for number in 0..<16 {
+        let value = try Node(json: packed)
+        _ = try await parts.engine.transact { _ in
+          Decision(try Write([Write.Item(try Path("x\(number)"), value)]), ())
+        }
+      }
+      let before = parts.engine.root
+      let ended = Gate()
+      parts.operations.carryOut(
+        armed, as: .anonymous, from: "192.0.2.1", turns: group, retry: { _ in }
+      ) { ended.open() }
+      await ended.pass()
+      let measured = MemoryCount.growth(from: before, to: parts.engine.root)
+      #expect(measured > Int(Self.bytesMax))
+      let counted = Int(try used(quotas))
+      #expect(counted >= measured * 9 / 10, "\(counted), \(measured)")
+      #expect(counted <= measured * 5 / 4, "\(counted), \(measured)")
+    }
+  }
 }
