@@ -117,4 +117,54 @@ import Testing
       }
     }
   }
+
+  @Test func `the pieces of a long text each take a turn, compressed or with line breaks`()
+    async throws
+  {
+    let text = (0..<60_000).map { "\($0) words " }.joined()
+    let pieces = text.utf8.count / (64 * 1024)
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.expect(
+          "PUT", "/open/a.json?print=silent", [:], "{\"b\":\"\(text)\"}", status: 204)
+        for (target, fields) in [
+          ("/open/a/b.json", [:]), ("/open/a/b.json", ["Accept-Encoding": "gzip"]),
+          ("/open/a.json?print=pretty", [:]),
+          ("/open/a.json?print=pretty", ["Accept-Encoding": "gzip"]),
+        ] {
+          let before = Self.turns(server.parts.operations)
+          let response = try await client.request("GET", target, fields)
+          let turns = Self.turns(server.parts.operations).since(before)
+          // Those of the address, the options and the read come first.
+          #expect(turns.short >= 3 + pieces, "\(target) \(fields) \(turns)")
+          let bytes = fields.isEmpty ? response.body : try decompressed(response.body)
+          let body = String(decoding: bytes, as: UTF8.self)
+          let isWhole =
+            target.contains("pretty")
+            ? body == "{\n  \"b\" : \"\(text)\"\n}" : body == "\"\(text)\""
+          #expect(isWhole, "\(target) \(fields)")
+        }
+      }
+    }
+  }
+
+  @Test func `line breaks and indentation make a piece of a response no longer`() async throws {
+    // Each number gets a line of its own with an indentation of 60 bytes.
+    let numbers = (10_000..<22_000).map { "\"\($0)x\":1" }.joined(separator: ",")
+    let depth = 28
+    let value =
+      String(repeating: "{\"a\":", count: depth) + "{\(numbers)}"
+      + String(repeating: "}", count: depth)
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.expect(
+          "PUT", "/open/a.json?print=silent", [:], value, status: 204)
+        let before = Self.turns(server.parts.operations)
+        let response = try await client.request("GET", "/open/a.json?print=pretty")
+        let turns = Self.turns(server.parts.operations).since(before)
+        #expect(response.json == (try? JSONValue(json: value)))
+        #expect(turns.short >= 3 + response.body.count / (80 * 1024), "\(turns)")
+      }
+    }
+  }
 }
