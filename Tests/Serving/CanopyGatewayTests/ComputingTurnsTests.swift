@@ -3,6 +3,7 @@ import CanopyTesting
 import CanopyTree
 import CanopyWire
 import Foundation
+import Synchronization
 import Testing
 
 @testable import CanopyGateway
@@ -164,6 +165,32 @@ import Testing
         let turns = Self.turns(server.parts.operations).since(before)
         #expect(response.json == (try? JSONValue(json: value)))
         #expect(turns.short >= 3 + response.body.count / (80 * 1024), "\(turns)")
+      }
+    }
+  }
+
+  @Test func `a long body is decoded in as many turns as its values need`() async throws {
+    let time = Mutex(Duration.zero)
+    var engine = Engine.Configuration.forTests
+    // Each look at the clock takes a millisecond.
+    engine.elapsed = {
+      time.withLock { time in
+        time += .milliseconds(1)
+        return time
+      }
+    }
+    try await withGateway(engine: engine) { server in
+      try await server.connect { client in
+        let count = Operations.hugeTextBytes / 2
+        let list = "[" + String(repeating: "1,", count: count) + "1]"
+        for (method, body) in [("PUT", list), ("POST", list), ("PATCH", "{\"a\":\(list)}")] {
+          let before = Self.turns(server.parts.operations)
+          // The rules deny the write, so it is not made.
+          try await client.expect(method, "/closed.json", [:], body, status: 401)
+          let turns = Self.turns(server.parts.operations).since(before)
+          // A turn has ten looks at the clock, each after 64 values.
+          #expect(turns.long >= count / 1_000, "\(method) \(turns)")
+        }
       }
     }
   }

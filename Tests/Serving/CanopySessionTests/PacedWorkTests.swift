@@ -183,4 +183,55 @@ import Testing
     for task in tasks { try await task.value }
     #expect(done.values.count == 10 && done.values.last == "read", "\(done.values)")
   }
+
+  @Test func `a long text is decoded in turns, and one text of each network at a time`()
+    async throws
+  {
+    let operations = try await LineParts().operations
+    let bytes = Operations.hugeTextBytes
+    let (first, same, other) = (Connection("a"), Connection("a"), Connection("b"))
+    let isDone = Mutex(false)
+    let done = Answers()
+    func decode(
+      _ name: String, _ connection: Connection, while goesOn: @escaping @Sendable () -> Bool
+    ) -> Task<Void, any Error> {
+      let turns = connection.turns
+      return Task {
+        try await operations.decodeBeside(bytes: bytes, turns, turnMax: .zero) { pause in
+          repeat { try pause() } while goesOn()
+          done.add(name)
+        }
+      }
+    }
+    let before = operations.longWork.turns
+    var tasks = [decode("first", first) { !isDone.withLock { $0 } }]
+    try await eventually { operations.longWork.turns > before + 3 }
+    tasks.append(decode("same", same) { false })
+    // Meanwhile other long work, and texts of other networks, have turns.
+    try await operations.longWork.withTurn { done.add("read") }
+    try await decode("other", other) { false }.value
+    #expect(done.values == ["read", "other"])
+    isDone.withLock { $0 = true }
+    for task in tasks { try await task.value }
+    #expect(done.values == ["read", "other", "first", "same"])
+    #expect(operations.decodings.networks == 0)
+  }
+
+  @Test func `a caller that is cancelled ends the decoding of its text`() async throws {
+    let operations = try await LineParts().operations
+    let ended = AsyncStream<Void>.makeStream()
+    let before = operations.longWork.turns
+    let task = Task {
+      try await operations.decodeBeside(
+        bytes: Operations.hugeTextBytes, nil, turnMax: .zero
+      ) { pause in
+        defer { ended.continuation.yield() }
+        while true { try pause() }
+      }
+    }
+    try await eventually { operations.longWork.turns > before + 2 }
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    for await _ in ended.stream { break }
+  }
 }
