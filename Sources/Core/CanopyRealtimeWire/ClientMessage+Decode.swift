@@ -18,9 +18,12 @@ public struct RealtimeRefusal: Error, Sendable {
 extension ClientMessage {
   /// Decodes a message.
   ///
+  /// - Parameter pause: called often while the message is long.
   /// - Throws: `RealtimeRefusal` if the message is malformed, or a limit is exceeded.
   /// - Complexity: O(bytes).
-  public init(_ bytes: UnsafeRawBufferPointer, limits: Limits) throws(RealtimeRefusal) {
+  public init(
+    _ bytes: UnsafeRawBufferPointer, limits: Limits, pausing pause: DecodingPause = .none
+  ) throws(RealtimeRefusal) {
     func malformed(_ sentence: String) -> RealtimeRefusal {
       RealtimeRefusal(nil, WireError(.badRequest, sentence))
     }
@@ -40,7 +43,7 @@ extension ClientMessage {
         throw malformed("a request must have a number r")
       }
       do throws(WireError) {
-        self = .request(number, try RealtimeRequest(content, limits: limits))
+        self = .request(number, try RealtimeRequest(content, limits, pause))
       } catch {
         throw RealtimeRefusal(number, error)
       }
@@ -69,7 +72,9 @@ extension ClientMessage {
 }
 
 extension RealtimeRequest {
-  fileprivate init(_ request: JSONMembers, limits: Limits) throws(WireError) {
+  fileprivate init(
+    _ request: JSONMembers, _ limits: Limits, _ pause: DecodingPause
+  ) throws(WireError) {
     guard let name = request.text("a") else {
       throw WireError(.badRequest, "a request must have an action a")
     }
@@ -82,7 +87,7 @@ extension RealtimeRequest {
     case .unauthenticate: self = .unauthenticate
     case .statistics: self = .statistics
     case .appCheck: self = .appCheck
-    default: try self.init(action, try RequestBody(request, limits))
+    default: try self.init(action, try RequestBody(request, limits, pause))
     }
   }
 
@@ -119,13 +124,17 @@ extension RealtimeRequest {
 private struct RequestBody {
   private let members: JSONMembers
   private let limits: Limits
+  private let pause: DecodingPause
 
-  init(_ request: JSONMembers, _ limits: Limits) throws(WireError) {
+  init(
+    _ request: JSONMembers, _ limits: Limits, _ pause: DecodingPause
+  ) throws(WireError) {
     guard let bytes = request["b"] else {
       throw WireError(.badRequest, "the request must have a body b")
     }
     do throws(TreeError) { members = try JSONMembers(bytes) } catch { throw WireError(error) }
     self.limits = limits
+    self.pause = pause
   }
 
   func text(_ name: StaticString) throws(WireError) -> String {
@@ -179,7 +188,9 @@ private struct RequestBody {
 
   func value() throws(WireError) -> WriteValue {
     let data = try data()
-    do throws(TreeError) { return try WriteValue(json: data, limits: limits) } catch {
+    do throws(TreeError) {
+      return try WriteValue(json: data, limits: limits, pausing: pause)
+    } catch {
       throw WireError(error)
     }
   }
@@ -187,7 +198,7 @@ private struct RequestBody {
   func changes() throws(WireError) -> [Request.Update] {
     let data = try data()
     do throws(TreeError) {
-      return try JSONReader.readUpdate(json: data, limits: limits).map {
+      return try JSONReader.readUpdate(json: data, limits: limits, pausing: pause).map {
         Request.Update(location: $0, value: $1)
       }
     } catch {

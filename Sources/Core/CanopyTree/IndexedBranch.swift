@@ -12,6 +12,16 @@ struct OrderIndex: Sendable {
   ///
   /// - Complexity: O(n log n).
   init(_ order: Order, of children: Children) {
+    self.init(order, of: children, pausing: {})
+  }
+
+  /// Creates an index of the children.
+  ///
+  /// - Parameter pause: called often while there are many.
+  /// - Throws: the error of `pause`.
+  init<E: Error>(
+    _ order: Order, of children: Children, pausing pause: () throws(E) -> Void
+  ) throws(E) {
     var all: [Position] = []
     if order != .priority { all.reserveCapacity(children.count) }
     children.forEach {
@@ -20,19 +30,27 @@ struct OrderIndex: Sendable {
       }
       return true
     }
-    self.init(order, positions: all)
+    try self.init(order, positions: all, pausing: pause)
   }
 
   /// Creates an index of children with these positions, in any sequence.
   ///
   /// - Complexity: O(n log n), and O(n) if they ascend.
-  init(_ order: Order, positions all: [Position]) {
+  init(_ order: Order, positions: [Position]) {
+    self.init(order, positions: positions, pausing: {})
+  }
+
+  private init<E: Error>(
+    _ order: Order, positions all: [Position], pausing pause: () throws(E) -> Void
+  ) throws(E) {
     self.order = order
     let positions = order == .priority ? all.filter { $0.value != .absent } : all
     let isSorted = zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }
-    self.positions = SortedTree(ascending: isSorted ? positions : positions.sorted())
+    self.positions = try SortedTree(
+      ascending: isSorted ? positions : positions.sorted(pausing: pause, by: <), pausing: pause)
     if order == .priority {
-      keys = SortedTree(ascending: positions.map(\.key).sorted().map { IndexedKey(key: $0) })
+      let sorted = try positions.map(\.key).sorted(pausing: pause, by: <)
+      keys = try SortedTree(ascending: sorted.map { IndexedKey(key: $0) }, pausing: pause)
     }
   }
 

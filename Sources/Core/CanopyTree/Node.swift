@@ -70,16 +70,31 @@ public struct Node: Sendable {
   }
 
   init(entries: some Sequence<Child>) {
-    self.init(ascending: Child.normalized(Array(entries)))
+    self.init(ascending: Child.normalized(Array(entries), pausing: {}))
   }
 
   init(ascending children: some Collection<Child>) {
+    self.init(ascending: children, pausing: {})
+  }
+
+  /// - Parameter pause: called often while a large branch is made.
+  /// - Throws: the error of `pause`.
+  init<E: Error>(
+    ascending children: some Collection<Child>, pausing pause: () throws(E) -> Void
+  ) throws(E) {
     if let packed = PackedBranch(ascending: children) {
       storage = .packed(packed)
       return
     }
-    storage = children.isEmpty ? .absent : .branch(Children(ascending: children))
-    if children.contains(where: { $0.node.isPrioritized }) { addIndex(.priority) }
+    guard !children.isEmpty else {
+      storage = .absent
+      return
+    }
+    let branch = try Children(ascending: children, pausing: pause)
+    storage = .branch(branch)
+    if children.contains(where: { $0.node.isPrioritized }) {
+      addIndex(try OrderIndex(.priority, of: branch, pausing: pause))
+    }
   }
 
   /// Whether a copy of the node counts no reference.
@@ -112,7 +127,12 @@ struct Child: SortedElement {
   static var referenceOffset: Int? { MemoryLayout<Child>.offset(of: \.node) }
 
   /// Returns the children sorted, without absent ones, and only the last of each key.
-  static func normalized(_ children: [Child]) -> [Child] {
+  ///
+  /// - Parameter pause: called often while many children are sorted.
+  /// - Throws: the error of `pause`.
+  static func normalized<E: Error>(
+    _ children: [Child], pausing pause: () throws(E) -> Void
+  ) throws(E) -> [Child] {
     var isNormal = true
     for i in children.indices {
       if children[i].node.isAbsent || (i > 0 && !(children[i - 1].key < children[i].key)) {
@@ -122,7 +142,7 @@ struct Child: SortedElement {
     }
     if isNormal { return children }
     // Sort positions instead of children: equal keys then stay in their original sequence.
-    let positions = children.indices.sorted {
+    let positions = try children.indices.sorted(pausing: pause) {
       children[$0].key != children[$1].key ? children[$0].key < children[$1].key : $0 < $1
     }
     var result: [Child] = []

@@ -101,14 +101,32 @@ struct SortedTree<Element: SortedElement>: Sendable {
   /// - Precondition: the elements ascend strictly.
   /// - Complexity: O(n).
   init(ascending elements: some Collection<Element>) {
+    self.init(ascending: elements, pausing: {})
+  }
+
+  /// Creates a tree of elements.
+  ///
+  /// - Precondition: the elements ascend strictly.
+  /// - Parameter pause: called for each page.
+  /// - Throws: the error of `pause`.
+  /// - Complexity: O(n).
+  init<E: Error>(
+    ascending elements: some Collection<Element>, pausing pause: () throws(E) -> Void
+  ) throws(E) {
     assert(
       zip(elements, elements.dropFirst()).allSatisfy { $0.sortKey < $1.sortKey },
       "the elements do not ascend strictly")
-    self.init(unchecked: elements)
+    try self.init(unchecked: elements, pausing: pause)
   }
 
   /// Creates a tree of elements without the assertion, for the test of `Node.brokenInvariant`.
   init(unchecked elements: some Collection<Element>) {
+    self.init(unchecked: elements, pausing: {})
+  }
+
+  private init<E: Error>(
+    unchecked elements: some Collection<Element>, pausing pause: () throws(E) -> Void
+  ) throws(E) {
     guard elements.count > Self.leafMax else {
       root = .leaf(Leaf.make(elements))
       return
@@ -116,6 +134,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
     var entries: [Inner.Entry] = []
     var rest = elements[...]
     while let first = rest.first {
+      try pause()
       let page = rest.prefix(Self.leafMax)
       rest = rest.dropFirst(Self.leafMax)
       entries.append(

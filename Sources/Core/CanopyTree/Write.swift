@@ -261,11 +261,14 @@ extension JSONReader {
   }
 
   /// Reads the argument of an update from bytes.
+  ///
+  /// - Parameter pause: called often while the text is long.
   public static func readUpdate(
-    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
+    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits(),
+    pausing pause: DecodingPause = .none
   ) throws(TreeError) -> [(Location, WriteValue)] {
     try limits.checkWrite(bytes: bytes.count)
-    var reader = JSONReader(bytes, limits: limits)
+    var reader = JSONReader(bytes, limits: limits, pausing: pause)
     let changes = try reader.readUpdate(locationsMax: limits.administratorLocationsMax)
     try reader.readEnd()
     return changes

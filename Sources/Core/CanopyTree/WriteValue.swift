@@ -47,12 +47,14 @@ extension WriteValue {
 
   /// Reads JSON bytes.
   ///
+  /// - Parameter pause: called often while the text is long.
   /// - Throws: `TreeError` with the offset of the byte where the text goes wrong.
   public init(
-    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
+    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits(),
+    pausing pause: DecodingPause = .none
   ) throws(TreeError) {
     try limits.checkWrite(bytes: bytes.count)
-    var reader = JSONReader(bytes, limits: limits)
+    var reader = JSONReader(bytes, limits: limits, pausing: pause)
     self = try reader.readNode()
     try reader.readEnd()
   }

@@ -168,12 +168,16 @@ extension Arguments {
   }
 
   mutating func value(_ verb: String) throws(WireError) -> WriteValue {
-    try json(verb) { bytes, limits throws(TreeError) in try WriteValue(json: bytes, limits: limits)
+    let pause = pause
+    return try json(verb) { bytes, limits throws(TreeError) in
+      try WriteValue(json: bytes, limits: limits, pausing: pause)
     }
   }
+
   mutating func updates(_ verb: String) throws(WireError) -> [Request.Update] {
+    let pause = pause
     let changes = try json(verb) { bytes, limits throws(TreeError) in
-      try JSONReader.readUpdate(json: bytes, limits: limits)
+      try JSONReader.readUpdate(json: bytes, limits: limits, pausing: pause)
     }
     return changes.map { Request.Update(location: $0, value: $1) }
   }

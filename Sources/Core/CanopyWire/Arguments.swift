@@ -7,6 +7,8 @@ internal import CanopyTree
 struct Arguments {
   private let line: UnsafeRawBufferPointer
   private let limits: Limits
+  /// Called often while a long value is decoded.
+  let pause: DecodingPause
   /// The number of arguments, at most `countMax`.
   private(set) var count = 0
   // Most requests have at most two arguments, so an array for their ranges is not worth its allocation.
@@ -25,9 +27,12 @@ struct Arguments {
   ///
   /// - Throws: `badRequest` if a JSON value is not followed by a space.
   /// - Complexity: O(bytes).
-  init(_ line: UnsafeRawBufferPointer, from start: Int, limits: Limits) throws(WireError) {
+  init(
+    _ line: UnsafeRawBufferPointer, from start: Int, limits: Limits, pausing pause: DecodingPause
+  ) throws(WireError) {
     self.line = line
     self.limits = limits
+    self.pause = pause
     var index = start
     while true {
       while index < line.count, line[index] == UInt8(ascii: " ") { index += 1 }

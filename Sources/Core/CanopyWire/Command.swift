@@ -134,17 +134,21 @@ extension Request {
 
   /// Decodes a line without its terminator.
   ///
-  /// - Parameter limits: the limits on strings and values; `LineDecoder` limits the line.
+  /// - Parameters:
+  ///   - limits: the limits on strings and values; `LineDecoder` limits the line.
+  ///   - pause: called often while a long value is decoded.
   /// - Throws: `WireError` for an unknown verb, a wrong number of arguments, or an invalid
   ///   argument.
-  public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {
+  public init(
+    line: UnsafeRawBufferPointer, limits: Limits = Limits(), pausing pause: DecodingPause = .none
+  ) throws(WireError) {
     let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
     let end = line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
     let first = UnsafeRawBufferPointer(rebasing: line[start..<end])
     guard let word = Word(first), let command = Request.table[word] else {
       throw WireError(.unknownVerb, "\(Request.show(first)) is not a verb; HELP lists them")
     }
-    var arguments = try Arguments(line, from: end, limits: limits)
+    var arguments = try Arguments(line, from: end, limits: limits, pausing: pause)
     try command.checkCount(arguments.count)
     self = try command.read(&arguments)
     if let sequence = arguments.atLeast, case .read(let read) = self {

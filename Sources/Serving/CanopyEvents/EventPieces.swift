@@ -112,6 +112,9 @@ extension LinePieces {
     }
   }
 
+  /// The bytes of a leaf that is encoded in one go.
+  private static let shortLeafBytes = 4 * 1024
+
   private static func parts(
     of events: [ListenEvent], _ index: Int, _ sequence: Int64, _ listening: Listening,
     _ number: Int64
@@ -141,7 +144,7 @@ extension LinePieces {
     _ number: Int64
   ) -> [Part] {
     switch event {
-    case .child(let change) where change.node.isPacked || !change.node.isBranch:
+    case .child(let change) where change.node.isPacked || isShortLeaf(change.node):
       return [
         .text {
           begin(number, to: &$0)
@@ -180,6 +183,11 @@ extension LinePieces {
     }
     parts.append(.text(Array(text[place...])))
     return parts
+  }
+
+  /// Whether a node is a leaf that is encoded in one go.
+  private static func isShortLeaf(_ node: Node) -> Bool {
+    node.isLeaf && node.fits(bytes: shortLeafBytes)
   }
 
   private static func begin(_ number: Int64, to output: inout JSONOutput) {

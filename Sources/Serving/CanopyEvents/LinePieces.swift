@@ -85,7 +85,7 @@ package struct LinePieces {
   /// version of the tree, and they release it as a whole.
   package var heldBytes: Int { isDone ? 0 : memory }
 
-  /// Appends the next piece. O(bytes), and the size of the last leaf.
+  /// Appends the next piece. O(bytes)
   package mutating func write(to output: inout JSONOutput, bytes: Int) {
     guard frames != nil else { return writeText(to: &output, bytes: bytes) }
     var text = JSONOutput(capacity: bytes + 1024)

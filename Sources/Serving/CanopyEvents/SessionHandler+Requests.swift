@@ -1,4 +1,5 @@
 package import CanopySession
+package import CanopyTree
 internal import CanopyWire
 package import NIOCore
 
@@ -9,10 +10,13 @@ extension SessionHandler {
   ///
   /// The memory of the result is charged before. If there is no room for it, `receive` gets `WireError.noMemory` at once.
   ///
-  /// - Parameter decode: gets the text, and the bytes that are charged for its result.
+  /// - Parameter decode: gets the text, the bytes that are charged for its result, and the pauses to make.
   package final func decodeBeside<Decoded: Sendable>(
     _ context: ChannelHandlerContext, _ text: UnsafeRawBufferPointer,
-    _ decode: @escaping @Sendable (UnsafeRawBufferPointer, _ bytes: Int) throws -> Decoded,
+    _ decode:
+      @escaping @Sendable (
+        UnsafeRawBufferPointer, _ bytes: Int, _ pause: DecodingPause
+      ) throws -> Decoded,
     receive: @escaping (Result<Decoded, any Error>) -> Void
   ) {
     assertInEventLoop()
@@ -31,8 +35,8 @@ extension SessionHandler {
       let decoded: Result<Decoded, any Error>
       do {
         decoded = .success(
-          try await operations.decodeBeside(bytes: text.count, turns) {
-            try text.withUnsafeBytes { try decode($0, bytes) }
+          try await operations.decodeBeside(bytes: text.count, turns) { pause in
+            try text.withUnsafeBytes { try decode($0, bytes, DecodingPause(pause)) }
           })
       } catch {
         decoded = .failure(error)

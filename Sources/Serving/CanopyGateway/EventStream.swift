@@ -8,7 +8,7 @@ internal import NIOCore
 /// One event stream: a listener of the form `sync`, from its request to its end.
 ///
 /// It is a session with one request. Its events wait here until the connection has sent those before. Use it on
-/// the event loop of its connection only; others use the `Handle`.
+/// the event loop of its connection only; others use the `Handle`. The other file has its turns (`+Turns`).
 final class EventStream {
   static let mediaType = "text/event-stream"
   /// The media type with its coding, without which some clients take the text for Latin-1.
@@ -26,9 +26,9 @@ final class EventStream {
     case ended
   }
 
-  private let connection: GatewayConnection
+  let connection: GatewayConnection
   private let identity: Identity
-  private let shared: GatewayLoop
+  let shared: GatewayLoop
   /// The hub of the subscription, chosen when the stream begins to listen.
   private lazy var hub = shared.hubs.hub(
     for: connection.turns, using: shared.hubs.shared, count: 1)
@@ -40,9 +40,12 @@ final class EventStream {
   private var expiry: Scheduled<Void>?
   private var keepAlive: Scheduled<Void>?
   private let keepAliveMilliseconds: Int64
-  private var output = StreamOutput()
+  var output = StreamOutput()
   private var beginning: CheckedContinuation<WireError?, Never>?
-  private var waiting: CheckedContinuation<ByteBuffer?, Never>?
+  /// The connection, which waits for the next bytes to send.
+  var waiting: CheckedContinuation<ByteBuffer?, Never>?
+  /// Whether the stream waits for a turn to encode a piece.
+  var takesTurn = false
   /// Whether the hub delivers commits that were withheld.
   private var isCatchingUp = false
 
@@ -282,9 +285,10 @@ final class EventStream {
     charge()
   }
 
-  /// Hands the next bytes to the connection, if it waits for them.
+  /// Hands the next bytes to the connection, if it waits for them. A piece of a large value is encoded in a turn.
   private func handOn() {
     guard let waiting else { return }
+    guard !output.isToBeEncoded else { return takeTurnLater() }
     guard let next = output.take() else {
       if phase == .ending { end() }
       return

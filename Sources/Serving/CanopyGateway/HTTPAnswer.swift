@@ -134,9 +134,12 @@ struct HTTPAnswer {
 extension HTTPAnswer {
   /// The memory of a piece of a body.
   private static let pieceMemory = 64 * 1024
-  /// The bytes from which on a piece is complete. A piece with its last member fits in its memory, unless that member
-  /// is long.
+  /// The bytes from which on a piece is complete. A piece with its last member fits in its memory, unless its key is
+  /// long.
   private static let pieceBytes = pieceMemory - 2 * 1024
+  /// The bytes to which line breaks are added before the piece is looked at again. They may have a dozen times as many
+  /// then.
+  private static let prettyStepBytes = 1024
 
   /// Sends the response.
   ///
@@ -171,12 +174,15 @@ extension HTTPAnswer {
       charge(pieces.heldBytes + HTTPAnswer.pieceMemory + gzipBytes)
       let bytes = try await turns.withTurn(of: group) {
         var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
-        pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
-        if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
+        if isPretty {
+          HTTPAnswer.write(&pieces, &pretty, to: &output)
+        } else {
+          pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
+        }
         let bytes = output.withBytes { ByteBuffer(bytes: $0) }
         return gzip.map { $0.compress(bytes, isLast: pieces.isDone) } ?? bytes
       }
-      // A long string, or line breaks and indentation, may make a piece much longer.
+      // A long key, or line breaks and indentation, may make a piece longer.
       if bytes.storageCapacity > HTTPAnswer.pieceMemory {
         charge(pieces.heldBytes + bytes.storageCapacity + gzipBytes)
       }
@@ -250,12 +256,15 @@ extension HTTPAnswer {
     return output.withBytes { ByteBuffer(bytes: $0) }
   }
 
-  private static func pretty(
-    _ compact: consuming JSONOutput, _ pretty: inout PrettyJSON
-  ) -> JSONOutput {
-    var output = JSONOutput(capacity: 2 * compact.count)
-    compact.withBytes { pretty.append($0, to: &output) }
-    return output
+  /// Writes the next piece with line breaks. It has about as many bytes as one without.
+  private static func write(
+    _ pieces: inout LinePieces, _ pretty: inout PrettyJSON, to output: inout JSONOutput
+  ) {
+    while !pieces.isDone, output.count < pieceBytes {
+      var compact = JSONOutput(capacity: 2 * prettyStepBytes)
+      pieces.write(to: &compact, bytes: prettyStepBytes)
+      compact.withBytes { pretty.append($0, to: &output) }
+    }
   }
 }
 

@@ -26,7 +26,7 @@ extension Responder {
 
   /// Reads and decodes the data of a PUT, PATCH, POST or DELETE. It is the same in every namespace.
   func writtenData(
-    of request: Parsed, at location: Location, _ options: RequestOptions,
+    of request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity,
     _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
   ) async throws -> WrittenData {
     guard !options.get.hasQuery, !options.get.isShallow else {
@@ -36,8 +36,9 @@ extension Responder {
     var data = WrittenData()
     switch request.method {
     case .put, .post:
-      (data.value, data.bytes) = try await decode(.value, request, &body, writer)
-    case .patch: (data.updates, data.bytes) = try await decode(.updates, request, &body, writer)
+      (data.value, data.bytes) = try await decode(.value, request, as: identity, &body, writer)
+    case .patch:
+      (data.updates, data.bytes) = try await decode(.updates, request, as: identity, &body, writer)
     default: break
     }
     return data
@@ -252,16 +253,16 @@ extension Responder {
   fileprivate struct BodyForm<Data: Sendable>: Sendable {
     /// Begins the error for a body that cannot be decoded.
     let sentence: String
-    let decode: @Sendable (UnsafeRawBufferPointer, Limits) throws(TreeError) -> Data
+    let decode: @Sendable (UnsafeRawBufferPointer, Limits, DecodingPause) throws(TreeError) -> Data
     /// Returns the bytes of the locations and server values in the data.
     let pathBytes: @Sendable (Data) -> Int
   }
 
   /// Reads and decodes the body of a request, and charges the memory that the data takes. Returns the data and its
-  /// bytes.
+  /// bytes. A long body is not decoded if the quotas refuse all writes of the caller.
   private func decode<Data>(
-    _ form: BodyForm<Data>, _ request: Parsed, _ body: inout RequestBodyReader,
-    _ writer: borrowing ResponseWriter
+    _ form: BodyForm<Data>, _ request: Parsed, as identity: Identity,
+    _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
   ) async throws -> (Data, ValueBytes) {
     let limits = operations.limits
     let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
@@ -271,8 +272,10 @@ extension Responder {
     let charged = try admit(bytes)
     // A connection that ends while it waits for its turn must not hold the body any longer.
     let result = try await connection.untilLost { [operations, connection] in
-      try await operations.decodeBeside(bytes: bytes.readableBytes, connection.turns) {
-        form.result(bytes, limits)
+      try await operations.decodeBeside(bytes: bytes.readableBytes, connection.turns) { pause in
+        // Other bodies may have been written meanwhile.
+        try operations.checkQuotas(of: identity, at: connection.address, connection.turns)
+        return form.result(bytes, limits, pausing: DecodingPause(pause))
       }
     }
     return try finish(result, form, bytes, charged)
@@ -311,9 +314,11 @@ extension Responder {
 
 extension Responder.BodyForm {
   /// Decodes a body.
-  fileprivate func result(_ body: ByteBuffer, _ limits: Limits) -> Result<Data, TreeError> {
+  fileprivate func result(
+    _ body: ByteBuffer, _ limits: Limits, pausing pause: DecodingPause = .none
+  ) -> Result<Data, TreeError> {
     body.withUnsafeReadableBytes { bytes in
-      Result { () throws(TreeError) in try decode(bytes, limits) }
+      Result { () throws(TreeError) in try decode(bytes, limits, pause) }
     }
   }
 }
@@ -323,7 +328,9 @@ extension Responder.BodyForm where Data == WriteValue {
   fileprivate static var value: Self {
     Self(
       sentence: "Invalid data; couldn't parse JSON object, array, or value.",
-      decode: { bytes, limits throws(TreeError) in try WriteValue(json: bytes, limits: limits) },
+      decode: { bytes, limits, pause throws(TreeError) in
+        try WriteValue(json: bytes, limits: limits, pausing: pause)
+      },
       pathBytes: { $0.pathBytes })
   }
 }
@@ -334,8 +341,8 @@ extension Responder.BodyForm where Data == [CanopyWire.Request.Update] {
     Self(
       sentence:
         "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?",
-      decode: { bytes, limits throws(TreeError) in
-        try JSONReader.readUpdate(json: bytes, limits: limits).map {
+      decode: { bytes, limits, pause throws(TreeError) in
+        try JSONReader.readUpdate(json: bytes, limits: limits, pausing: pause).map {
           CanopyWire.Request.Update(location: $0, value: $1)
         }
       }, pathBytes: { $0.pathBytes })

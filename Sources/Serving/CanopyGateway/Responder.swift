@@ -198,7 +198,8 @@ struct Responder: Sendable {
       return .answer(try await responder.read(request, at: location, options, as: identity))
     default:
       // A client may take long to send a body, and must not keep a place of a namespace meanwhile.
-      let data = try await writtenData(of: request, at: location, options, &body, writer)
+      let data = try await writtenData(
+        of: request, at: location, options, as: identity, &body, writer)
       return .answer(
         try await inNamespace(of: request.target)
           .write(data, request, at: location, options, as: identity))

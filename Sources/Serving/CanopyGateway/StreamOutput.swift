@@ -40,6 +40,11 @@ struct StreamOutput {
   /// Whether nothing waits to be sent. A buffer that is being sent does not count.
   var isEmpty: Bool { chunks.isEmpty }
 
+  /// Whether the next bytes to send are to be encoded. The caller then waits for a turn before it calls `take`.
+  var isToBeEncoded: Bool {
+    if case .pieces? = chunks.first { true } else { false }
+  }
+
   /// The number of buffers and values that wait.
   var count: Int { chunks.count }
 

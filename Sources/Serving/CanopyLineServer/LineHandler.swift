@@ -97,8 +97,8 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   }
 
   private func receiveLong(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    decodeBeside(context, line) { [limits = operations.limits] line, bytes in
-      let request = try Request(line: line, limits: limits)
+    decodeBeside(context, line) { [limits = operations.limits] line, bytes, pause in
+      let request = try Request(line: line, limits: limits, pausing: pause)
       return (request, bytes + request.pathBytes)
     } receive: { [self] decoded in
       switch decoded {

@@ -21,8 +21,8 @@ extension RealtimeHandler {
 
   private func receiveLong(_ context: ChannelHandlerContext, _ text: UnsafeRawBufferPointer) {
     let number = ClientMessage.number(inBeginning: text)
-    decodeBeside(context, text) { [limits = operations.limits] text, bytes in
-      (try ClientMessage(text, limits: limits), bytes)
+    decodeBeside(context, text) { [limits = operations.limits] text, bytes, pause in
+      (try ClientMessage(text, limits: limits, pausing: pause), bytes)
     } receive: { [self] decoded in
       switch decoded {
       case .success(let (message, bytes)): receive(context, message, bytes: bytes)

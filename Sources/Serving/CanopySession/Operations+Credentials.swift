@@ -182,7 +182,7 @@ extension Operations {
   public func computing(for group: TurnGroup?) -> ComputingTurns {
     ComputingTurns { [self] bytes, step in
       if bytes >= Operations.longTextBytes {
-        try await decodeBeside(bytes: bytes, group) { step() }
+        try await decodeBeside(bytes: bytes, group) { _ in step() }
       } else {
         try await shortWork.withTurn(of: group) { step() }
       }

@@ -4,12 +4,15 @@ internal import CanopyWire
 
 /// Hashing large values, for ETags: see `Node.hash`. A value of 7 MB takes about half a second the first time.
 extension Operations {
-  /// The time after which hashing gives its turn of long work back.
-  public static let hashingTurnMax = Duration.milliseconds(10)
+  /// The time after which hashing and decoding give their turn of long work back.
+  public static let longTurnMax = Duration.milliseconds(10)
 
-  /// Runs `body`, which hashes a value, as `beside` does, but in as many turns as it needs, each of `hashingTurnMax`. So
+  /// Runs `body`, which hashes a value, as `beside` does, but in as many turns as it needs, each of `longTurnMax`. So
   /// long reads of other clients do not wait for it. One call at a time is under way, as it keeps a version of the tree
   /// between its turns.
+  ///
+  /// The other calls wait for the one that is under way. So it takes its turns of long work as a network of its own, and
+  /// does not wait behind the other work of its client.
   ///
   /// - Parameters:
   ///   - group: the connection and its network, which share their turns.
@@ -20,26 +23,21 @@ extension Operations {
   /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before a turn.
   public func hashing<Version: Sendable, R: Sendable>(
     _ group: TurnGroup?, in version: @Sendable () async -> Version?,
-    turnMax: Duration = hashingTurnMax,
+    turnMax: Duration = longTurnMax,
     _ body: @escaping @Sendable (Version, _ pause: () throws -> Void) throws -> R
   ) async throws -> R? {
     try await hashWork.withTurn(of: group) { () -> R? in
-      let begun = try await longWork.withTurn(of: group) { () -> (PacedWork<R>, R?)? in
+      let owner = HashOwner()
+      defer { withExtendedLifetime(owner) {} }
+      let turns = TurnGroup(network: nil, connection: ObjectIdentifier(owner))
+      let begun = try await longWork.withTurn(of: turns) { () -> (PacedWork<R>, R?)? in
         guard let version = await version() else { return nil }
-        let work = PacedWork(turnMax: turnMax) { try body(version, $0) }
+        let work = PacedWork(turnMax: turnMax, elapsed: engine.elapsed) { try body(version, $0) }
         return (work, try await work.go())
       }
       guard let (work, first) = begun else { return nil }
-      var result = first
-      while result == nil {
-        do {
-          result = try await longWork.withTurn(of: group) { try await work.go() }
-        } catch {
-          work.cancel()
-          throw error
-        }
-      }
-      return result
+      if let first { return first }
+      return try await work.run(in: longWork, of: turns)
     }
   }
 
@@ -54,6 +52,9 @@ extension Operations {
     return etag
   }
 }
+
+/// Stands for the connection in the turns of one hash.
+private final class HashOwner: Sendable {}
 
 extension Node {
   /// The tag by which a client distinguishes versions of a value: its hash. An absent value has a tag as well.

@@ -1,7 +1,7 @@
 internal import CanopyAccounts
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyTree
-internal import CanopyWire
+public import CanopyWire
 
 /// The admission of writes: the same for all protocols. The free space of the disk and the bound on the tree come first,
 /// and then the quotas.
@@ -27,6 +27,20 @@ extension Operations {
       return quotas.owner(user: user, network: network.isThisMachine ? nil : "\(network)")
     }
     return quotas.owner(user: user, network: turns.network)
+  }
+
+  /// Checks that the quotas have room for any write of a caller, before the data of a long one is decoded.
+  ///
+  /// - Parameters:
+  ///   - address: the address of the client.
+  ///   - turns: its connection and its network.
+  /// - Throws: `WireError` if all writes of the caller are refused for now.
+  public func checkQuotas(
+    of identity: Identity, at address: String, _ turns: TurnGroup?
+  ) throws(WireError) {
+    if let refusal = quotas?.refuse(quotaOwner(identity, at: address, turns), now: now()) {
+      throw refusal
+    }
   }
 
   /// Admits a write, and counts it.

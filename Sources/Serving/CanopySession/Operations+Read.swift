@@ -126,16 +126,27 @@ extension Operations {
   /// length. So a post of a few kilobytes does not wait for a longer text of each other network, but only for those that
   /// have waited for most of their turn.
   ///
+  /// A longer text takes as many turns of long work as it needs, each of `longTurnMax`. It keeps a thread between its
+  /// turns, so one of each network is under way.
+  ///
   /// - Parameters:
   ///   - bytes: the length of the text.
   ///   - group: the connection and its network, which share their turns; nil for a call of its own.
-  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn.
+  ///   - turnMax: the time after which a turn ends.
+  ///   - body: gets a closure to call often.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before a turn.
   public func decodeBeside<R: Sendable>(
-    bytes: Int, _ group: TurnGroup?, _ body: @escaping @Sendable () throws -> R
+    bytes: Int, _ group: TurnGroup?, turnMax: Duration = longTurnMax,
+    _ body: @escaping @Sendable (_ pause: @escaping () throws -> Void) throws -> R
   ) async throws -> R {
-    guard bytes < Operations.hugeTextBytes else { return try await beside(group, body) }
+    guard bytes < Operations.hugeTextBytes else {
+      return try await decodings.withTurn(of: group) {
+        try await PacedWork(turnMax: turnMax, elapsed: engine.elapsed, body)
+          .run(in: longWork, of: group)
+      }
+    }
     return try await textWork.withTurn(of: group, cost: bytes) {
-      try await Operations.onWorker(body)
+      try await Operations.onWorker { try body {} }
     }
   }
 

@@ -87,6 +87,8 @@ public final class Operations: Sendable {
   let hashWork: TurnQueue
   /// The turns of decoding texts of `longTextBytes` to `hugeTextBytes`: see `decodeBeside`.
   let textWork: TurnQueue
+  /// Admits one decoding of a longer text of each network at a time, which takes many turns of `longWork`.
+  let decodings: NetworkTurns
   /// The turns of computing events. They are others than those of `longWork`: a long read waits in its turn until the
   /// events before it are sent.
   let eventWork: TurnQueue
@@ -169,6 +171,7 @@ public final class Operations: Sendable {
     longWork = TurnQueue(width: 1, charging: engine.elapsed)
     hashWork = TurnQueue(width: 1, charging: engine.elapsed)
     textWork = TurnQueue(width: 1)
+    decodings = NetworkTurns()
     eventWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger) { uid in
@@ -226,6 +229,7 @@ public final class Operations: Sendable {
     longWork = home.longWork
     hashWork = home.hashWork
     textWork = home.textWork
+    decodings = home.decodings
     eventWork = home.eventWork
     shortWork = home.shortWork
     // Only the default namespace has users.

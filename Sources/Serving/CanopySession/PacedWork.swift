@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopySystem
 internal import CanopyWire
 internal import Dispatch
@@ -12,7 +13,7 @@ internal import Synchronization
 /// work uses, until the next call of `go`.
 final class PacedWork<R: Sendable>: Sendable {
   /// Called often by the work. Throws `CancellationError` if the work is cancelled.
-  typealias Body = @Sendable (_ pause: () throws -> Void) throws -> R
+  typealias Body = @Sendable (_ pause: @escaping () throws -> Void) throws -> R
 
   private struct State {
     /// The caller of `go` that waits for the end of the turn.
@@ -25,15 +26,39 @@ final class PacedWork<R: Sendable>: Sendable {
   /// Signalled at the beginning of each turn but the first, and when the work is cancelled.
   private let turn = DispatchSemaphore(value: 0)
   private let turnMax: Duration
+  private let elapsed: @Sendable () -> Duration
   private let body: Body
 
   /// The calls of `pause` for one look at the clock.
   private static var callsPerLook: Int { 64 }
 
   /// Creates work that begins with the first call of `go`.
-  init(turnMax: Duration, _ body: @escaping Body) {
+  ///
+  /// - Parameter elapsed: the clock of the turns: see `Engine.Configuration.elapsed`.
+  init(
+    turnMax: Duration,
+    elapsed: @escaping @Sendable () -> Duration = Engine.Configuration().elapsed,
+    _ body: @escaping Body
+  ) {
     self.turnMax = turnMax
+    self.elapsed = elapsed
     self.body = body
+  }
+
+  /// Works in turns of a queue until the body has returned.
+  ///
+  /// - Parameter group: the group whose turns the work takes.
+  /// - Throws: the error of the body; `WireError` if there is no thread; `CancellationError` if the task is cancelled
+  ///   before a turn. Then the work ends.
+  func run(in queue: TurnQueue, of group: TurnGroup?) async throws -> R {
+    do {
+      while true {
+        if let result = try await queue.withTurn(of: group, { try await go() }) { return result }
+      }
+    } catch {
+      cancel()
+      throw error
+    }
   }
 
   /// Works for a turn. Call it again when it has returned nil, or call `cancel`.
@@ -63,15 +88,18 @@ final class PacedWork<R: Sendable>: Sendable {
 
   @Sendable private func run() {
     var calls = 0
-    var end = ContinuousClock.now + turnMax
+    var end = elapsed() + turnMax
     let result = Result {
-      try body {
+      try body { [self] in
         calls += 1
-        guard calls.isMultiple(of: Self.callsPerLook), ContinuousClock.now >= end else { return }
-        take()?.resume(returning: nil)
-        turn.wait()
+        guard calls.isMultiple(of: Self.callsPerLook), elapsed() >= end else { return }
+        // The body may go on after the error of an earlier call.
+        if let caller = take() {
+          caller.resume(returning: nil)
+          turn.wait()
+        }
         if state.withLock({ $0.isCancelled }) { throw CancellationError() }
-        end = ContinuousClock.now + turnMax
+        end = elapsed() + turnMax
       }
     }
     take()?.resume(with: result.map { $0 })

@@ -131,13 +131,9 @@ public final class WriteQuotas: Sendable {
       }
     }
     return state.withLock { state in
-      let user =
-        owner.user.flatMap { state.users.refuse($0, waitMin: Self.waitMin, now: now) } ?? 0
-      let network =
-        owner.network.flatMap { state.networks.refuse($0, waitMin: Self.waitMin, now: now) } ?? 0
-      guard user == 0, network == 0 else {
+      if let refusal = state.refuse(owner, now: now) {
         if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
-        return state.refuse(user >= network ? .user : .address, after: max(user, network))
+        return refusal
       }
       // Other writes go on meanwhile, so this wait is not kept.
       if growth > 0, let key = owner.network, let wait = state.growths?.wait(key, now: now) {
@@ -154,6 +150,12 @@ public final class WriteQuotas: Sendable {
       if let key = owner.network { state.networks.charge(key, bytes: bytes, now: now) }
       return nil
     }
+  }
+
+  /// Returns the error with which any write of an owner is refused now; nil if there is room for one. Counts nothing
+  /// else. O(1).
+  func refuse(_ owner: Owner, now: Int64) -> WireError? {
+    owner.isExempt ? nil : state.withLock { $0.refuse(owner, now: now) }
   }
 
   /// Counts further bytes of a write that was admitted.
@@ -192,6 +194,17 @@ public final class WriteQuotas: Sendable {
 }
 
 extension WriteQuotas.State {
+  /// Returns the error with which any write of an owner is refused now; nil if its buckets have room for one.
+  mutating func refuse(_ owner: WriteQuotas.Owner, now: Int64) -> WireError? {
+    let waitMin = WriteQuotas.waitMin
+    let user = owner.user.flatMap { users.refuse($0, waitMin: waitMin, now: now) } ?? 0
+    let network = owner.network.flatMap { networks.refuse($0, waitMin: waitMin, now: now) } ?? 0
+    guard user == 0, network == 0 else {
+      return refuse(user >= network ? .user : .address, after: max(user, network))
+    }
+    return nil
+  }
+
   /// Returns the error of a refusal, and counts it.
   mutating func refuse(_ reason: WriteQuotas.Reason, after wait: Int64) -> WireError {
     refused[reason, default: 0] += 1

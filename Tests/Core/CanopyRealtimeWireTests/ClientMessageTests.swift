@@ -169,4 +169,17 @@ struct ClientMessageTests {
     #expect(number(#""r":"#) == nil)
     #expect(number(#""r":99999999999999999999,"#) == nil)
   }
+
+  @Test(arguments: [("p", "?"), ("m", #"{"b":?}"#), ("o", "?"), ("om", #"{"b":?}"#)])
+  func `a long value is decoded with pauses`(action: String, data: String) throws {
+    let list = "[" + (0..<1_000).map { "\($0)" }.joined(separator: ",") + "]"
+    let body = #"{"p":"/a","d":"# + data.replacing("?", with: list) + "}"
+    let bytes = Array(Self.request(action, body).utf8)
+    var pauses = 0
+    let pause = DecodingPause { pauses += 1 }
+    _ = try bytes.withUnsafeBytes { bytes in
+      Result { try ClientMessage(bytes, limits: Limits(), pausing: pause) }
+    }.get()
+    #expect(pauses >= 1_000)
+  }
 }

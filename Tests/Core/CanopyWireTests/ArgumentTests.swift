@@ -235,4 +235,19 @@ import Testing
       #expect(code(line.replacing("?", with: "{\"a\":1\(spaces)  }")) == .tooLarge)
     }
   }
+
+  @Test(arguments: [
+    "SET /a ?", "PUSH /a ?", "CAS /a x ?", "UPDATE / {\"a\":?}",
+    "ONCE client-of-16-bytes 1 0 SET /a ?",
+    "ONDISCONNECT SET /a ?",
+  ])
+  func `a long value is decoded with pauses`(line: String) throws {
+    let list = "[" + (0..<1_000).map { "\($0)" }.joined(separator: ",") + "]"
+    let bytes = Array(line.replacing("?", with: list).utf8)
+    var pauses = 0
+    let pause = DecodingPause { pauses += 1 }
+    _ = try bytes.withUnsafeBytes { bytes in Result { try Request(line: bytes, pausing: pause) } }
+      .get()
+    #expect(pauses >= 1_000)
+  }
 }

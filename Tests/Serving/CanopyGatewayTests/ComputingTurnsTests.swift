@@ -3,6 +3,7 @@ import CanopyTesting
 import CanopyTree
 import CanopyWire
 import Foundation
+import Synchronization
 import Testing
 
 @testable import CanopyGateway
@@ -114,6 +115,82 @@ import Testing
         _ = await operations.account(
           .logInCustom(token: forged), as: .anonymous, from: "192.0.2.1")
         #expect(Self.turns(operations).since(before) == Turns(short: 1))
+      }
+    }
+  }
+
+  @Test func `the pieces of a long text each take a turn, compressed or with line breaks`()
+    async throws
+  {
+    let text = (0..<60_000).map { "\($0) words " }.joined()
+    let pieces = text.utf8.count / (64 * 1024)
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.expect(
+          "PUT", "/open/a.json?print=silent", [:], "{\"b\":\"\(text)\"}", status: 204)
+        for (target, fields) in [
+          ("/open/a/b.json", [:]), ("/open/a/b.json", ["Accept-Encoding": "gzip"]),
+          ("/open/a.json?print=pretty", [:]),
+          ("/open/a.json?print=pretty", ["Accept-Encoding": "gzip"]),
+        ] {
+          let before = Self.turns(server.parts.operations)
+          let response = try await client.request("GET", target, fields)
+          let turns = Self.turns(server.parts.operations).since(before)
+          // Those of the address, the options and the read come first.
+          #expect(turns.short >= 3 + pieces, "\(target) \(fields) \(turns)")
+          let bytes = fields.isEmpty ? response.body : try decompressed(response.body)
+          let body = String(decoding: bytes, as: UTF8.self)
+          let isWhole =
+            target.contains("pretty")
+            ? body == "{\n  \"b\" : \"\(text)\"\n}" : body == "\"\(text)\""
+          #expect(isWhole, "\(target) \(fields)")
+        }
+      }
+    }
+  }
+
+  @Test func `line breaks and indentation make a piece of a response no longer`() async throws {
+    // Each number gets a line of its own with an indentation of 60 bytes.
+    let numbers = (10_000..<22_000).map { "\"\($0)x\":1" }.joined(separator: ",")
+    let depth = 28
+    let value =
+      String(repeating: "{\"a\":", count: depth) + "{\(numbers)}"
+      + String(repeating: "}", count: depth)
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.expect(
+          "PUT", "/open/a.json?print=silent", [:], value, status: 204)
+        let before = Self.turns(server.parts.operations)
+        let response = try await client.request("GET", "/open/a.json?print=pretty")
+        let turns = Self.turns(server.parts.operations).since(before)
+        #expect(response.json == (try? JSONValue(json: value)))
+        #expect(turns.short >= 3 + response.body.count / (80 * 1024), "\(turns)")
+      }
+    }
+  }
+
+  @Test func `a long body is decoded in as many turns as its values need`() async throws {
+    let time = Mutex(Duration.zero)
+    var engine = Engine.Configuration.forTests
+    // Each look at the clock takes a millisecond.
+    engine.elapsed = {
+      time.withLock { time in
+        time += .milliseconds(1)
+        return time
+      }
+    }
+    try await withGateway(engine: engine) { server in
+      try await server.connect { client in
+        let count = Operations.hugeTextBytes / 2
+        let list = "[" + String(repeating: "1,", count: count) + "1]"
+        for (method, body) in [("PUT", list), ("POST", list), ("PATCH", "{\"a\":\(list)}")] {
+          let before = Self.turns(server.parts.operations)
+          // The rules deny the write, so it is not made.
+          try await client.expect(method, "/closed.json", [:], body, status: 401)
+          let turns = Self.turns(server.parts.operations).since(before)
+          // A turn has ten looks at the clock, each after 64 values.
+          #expect(turns.long >= count / 1_000, "\(method) \(turns)")
+        }
       }
     }
   }

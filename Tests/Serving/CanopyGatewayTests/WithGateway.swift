@@ -62,6 +62,7 @@ func withGateway(
   limits: Limits = Limits(), rules: String? = openRules, namespaces: MemoryNamespaces? = nil,
   namespaceSettings: Namespaces.Settings = Namespaces.Settings(), quotas: WriteQuotas? = nil,
   freeSpace: FreeSpace = FreeSpace(), storageBytesMax: Int? = nil,
+  engine engineConfiguration: Engine.Configuration = .forTests,
   _ configure: (inout Gateway.Configuration) -> Void = { _ in },
   _ body: (GatewayServer) async throws -> Void
 ) async throws {
@@ -75,7 +76,7 @@ func withGateway(
   var identity = IdentitySettings()
   identity.isEmulator = configuration.isEmulator
   let parts = try await LineParts(
-    limits: limits, identity: identity, namespaces: namespaces,
+    limits: limits, engine: engineConfiguration, identity: identity, namespaces: namespaces,
     namespaceSettings: namespaceSettings, quotas: quotas, freeSpace: freeSpace,
     storageBytesMax: storageBytesMax)
   let engine = Task { await parts.run() }

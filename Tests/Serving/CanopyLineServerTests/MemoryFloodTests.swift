@@ -85,7 +85,7 @@ import Testing
       let (begins, begin) = AsyncStream.makeStream(of: Void.self)
       let gate = DispatchSemaphore(value: 0)
       let work = Task {
-        try await operations.decodeBeside(bytes: 0, nil) {
+        try await operations.decodeBeside(bytes: 0, nil) { _ in
           begin.yield()
           gate.wait()
         }

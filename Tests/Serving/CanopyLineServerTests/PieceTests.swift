@@ -1,6 +1,7 @@
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -177,6 +178,27 @@ import Testing
       expectReply(last, to: "LISTEN without reading", failsWith: "OVERLOADED")
       #expect(lines.count >= 1)
       for line in lines { #expect(try Event(line).name == "value") }
+    }
+  }
+
+  @Test func `an event with a long text is encoded in pieces`() throws {
+    for text in ["x", "\u{1}", "é"].map({ String(repeating: $0, count: 100_000) }) {
+      let change = ChildChange(kind: .changed, key: "a", node: Node(text), previous: nil)
+      var expected = JSONOutput()
+      EventLine.begin(3, to: &expected)
+      EventLine.child(change, 7, isMore: false, to: &expected)
+      let listening = Listening(.root)
+      var pieces = LinePieces(
+        [.child(change)], nil, 7, of: listening, in: .line, for: 3,
+        bytes: ValueBytes(json: expected.count))
+      var bytes: [UInt8] = []
+      while !pieces.isDone {
+        var output = JSONOutput()
+        pieces.write(to: &output, bytes: 1_000)
+        #expect(output.count <= 3_000)
+        bytes += output.bytes
+      }
+      #expect(bytes == expected.bytes)
     }
   }
 

@@ -101,4 +101,137 @@ import Testing
     for await _ in ended.stream { break }
     #expect(try await operations.etag(of: 1, nil) == Node(1).hash)
   }
+
+  @Test func `cancelled work that ignores the error of a pause gets it again, and ends`()
+    async throws
+  {
+    let ended = AsyncStream<Int>.makeStream()
+    let work = PacedWork(turnMax: .zero) { pause in
+      var errors = 0
+      for _ in 0..<1_000 {
+        do { try pause() } catch { errors += 1 }
+      }
+      ended.continuation.yield(errors)
+    }
+    #expect(try await work.go() == nil)
+    work.cancel()
+    for await errors in ended.stream {
+      // One of each 64 calls looks.
+      #expect(errors == 15)
+      break
+    }
+  }
+
+  /// The answers of tasks, in their order.
+  private final class Answers: Sendable {
+    private let answers = Mutex<[String]>([])
+
+    var values: [String] { answers.withLock { $0 } }
+
+    func add(_ answer: String) { answers.withLock { $0.append(answer) } }
+  }
+
+  /// A substitute for a connection.
+  private final class Connection: Sendable {
+    let network: String?
+
+    init(_ network: String?) {
+      self.network = network
+    }
+
+    var turns: TurnGroup { TurnGroup(network: network, connection: ObjectIdentifier(self)) }
+  }
+
+  @Test func `hashing does not wait behind all other long work of its network`() async throws {
+    let operations = try await LineParts().operations
+    let connections = (0..<9).map { _ in Connection("a") }
+    let gates = connections.map { _ in Gate() }
+    let done = Answers()
+    let gate = Gate()
+    var tasks = [Task { try await operations.longWork.withTurn { await gate.pass() } }]
+    await gate.reached()
+    for (index, connection) in connections.enumerated() {
+      tasks.append(
+        Task {
+          try await operations.longWork.withTurn(of: connection.turns) {
+            done.add("read")
+            await gates[index].pass()
+          }
+        })
+      try await eventually { operations.longWork.waiting == index + 1 }
+    }
+    let turns = connections[0].turns
+    tasks.append(
+      Task {
+        _ = try await operations.hashing(turns, in: { 1 }, turnMax: .zero) { _, pause in
+          // Three turns.
+          for _ in 0..<128 { try pause() }
+          done.add("hash")
+        }
+      })
+    try await eventually { operations.longWork.waiting == connections.count + 1 }
+    gate.open()
+    for index in gates.indices {
+      await gates[index].reached()
+      // The hash waits for its next turn.
+      try await eventually {
+        operations.longWork.waiting
+          == gates.count - index - 1 + (done.values.contains("hash") ? 0 : 1)
+      }
+      gates[index].open()
+    }
+    for task in tasks { try await task.value }
+    #expect(done.values.count == 10 && done.values.last == "read", "\(done.values)")
+  }
+
+  @Test func `a long text is decoded in turns, and one text of each network at a time`()
+    async throws
+  {
+    let operations = try await LineParts().operations
+    let bytes = Operations.hugeTextBytes
+    let (first, same, other) = (Connection("a"), Connection("a"), Connection("b"))
+    let isDone = Mutex(false)
+    let done = Answers()
+    func decode(
+      _ name: String, _ connection: Connection, while goesOn: @escaping @Sendable () -> Bool
+    ) -> Task<Void, any Error> {
+      let turns = connection.turns
+      return Task {
+        try await operations.decodeBeside(bytes: bytes, turns, turnMax: .zero) { pause in
+          repeat { try pause() } while goesOn()
+          done.add(name)
+        }
+      }
+    }
+    let before = operations.longWork.turns
+    var tasks = [decode("first", first) { !isDone.withLock { $0 } }]
+    try await eventually { operations.longWork.turns > before + 3 }
+    tasks.append(decode("same", same) { false })
+    // Meanwhile other long work, and texts of other networks, have turns.
+    try await operations.longWork.withTurn { done.add("read") }
+    try await decode("other", other) { false }.value
+    #expect(done.values == ["read", "other"])
+    isDone.withLock { $0 = true }
+    for task in tasks { try await task.value }
+    #expect(done.values == ["read", "other", "first", "same"])
+    #expect(operations.decodings.networks == 0)
+  }
+
+  @Test func `a caller that is cancelled ends the decoding of its text`() async throws {
+    let operations = try await LineParts().operations
+    let ended = AsyncStream<Void>.makeStream()
+    let before = operations.longWork.turns
+    let task = Task {
+      try await operations.decodeBeside(
+        bytes: Operations.hugeTextBytes, nil, turnMax: .zero
+      ) { pause in
+        defer { ended.continuation.yield() }
+        while true { try pause() }
+      }
+    }
+    try await eventually { operations.longWork.turns > before + 2 }
+    task.cancel()
+    await #expect(throws: CancellationError.self) { try await task.value }
+    for await _ in ended.stream { break }
+  }
 }

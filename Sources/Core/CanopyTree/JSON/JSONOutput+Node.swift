@@ -19,7 +19,9 @@ extension JSONOutput {
     case .bool(false): append("false")
     case .integer(let value): append(value)
     case .double(let value): append(value)
-    case .string(let value): append(string: value)
+    case .string(let value):
+      if bytesEnd != .max, value.utf8.count > bytesEnd - count { return bytesEnd = -1 }
+      append(string: value)
     case .branch(let children): append(children, style: style)
     case .packed(let packed): packed.withText { append($0) }
     case .indexed(let box): append(box.children, style: style)
@@ -55,7 +57,7 @@ extension JSONOutput {
 
   /// Appends the members of a branch in `plain` style, each after a comma, unless they are long.
   ///
-  /// O(`bytesMax`), and what the last leaf adds.
+  /// O(`bytesMax`).
   ///
   /// - Returns: whether all were appended; if not, the output ends anywhere.
   public mutating func append(membersOf node: Node, upTo bytesMax: Int) -> Bool {
@@ -64,7 +66,7 @@ extension JSONOutput {
 
   /// Appends a node, unless its text is long.
   ///
-  /// O(`bytesMax`), and what the last leaf adds.
+  /// O(`bytesMax`).
   ///
   /// - Returns: whether all of it was appended; if not, the output ends anywhere.
   public mutating func append(_ node: Node, style: JSONStyle, upTo bytesMax: Int) -> Bool {

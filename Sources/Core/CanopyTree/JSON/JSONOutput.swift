@@ -10,7 +10,8 @@ public struct JSONOutput: ~Copyable {
   public private(set) var capacity: Int
   /// The number of bytes that are written and not yet drained.
   public private(set) var count = 0
-  /// The count beyond which no more members of branches are written.
+  /// The count beyond which no more members of branches, and no longer texts, are written; negative when one was left
+  /// out.
   var bytesEnd = Int.max
   private let drain: ((UnsafeRawBufferPointer) throws -> Void)?
   private var drainError: (any Error)?
@@ -209,7 +210,8 @@ public struct JSONOutput: ~Copyable {
     }
   }
 
-  private mutating func append(escaping bytes: UnsafeRawBufferPointer) {
+  /// Appends a part of a text, with the escapes of a JSON string.
+  mutating func append(escaping bytes: UnsafeRawBufferPointer) {
     var start = 0
     var i = JSONScan.plainPrefix(bytes, from: 0)
     while i < bytes.count {

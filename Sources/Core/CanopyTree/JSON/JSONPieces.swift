@@ -6,7 +6,8 @@
 ///     var pieces = JSONPieces(node, style: .plain)
 ///     while !pieces.isDone { pieces.write(to: &output, bytes: 65_536); send(&output) }
 ///
-/// It holds the node, and one place for each level of the tree; nothing else.
+/// It holds the node, and one place for each level of the tree; nothing else. A long text is cut as well, between two
+/// characters.
 public struct JSONPieces: Sendable {
   /// A branch that is not written to its end.
   private struct Branch: Sendable {
@@ -19,6 +20,18 @@ public struct JSONPieces: Sendable {
     var awaited: Child?
   }
 
+  /// A long text that is not written to its end.
+  private struct LongText: Sendable {
+    let text: String
+    /// The bytes that are written.
+    var written = 0
+    /// The priority, which follows the text; nil if none is written.
+    let priority: Node?
+  }
+
+  /// The most bytes of a text that is written in one go. In a piece it may have six times as many.
+  private static let wholeTextBytesMax = 256
+
   /// The most nulls that one step writes into an array.
   private static let nullsMax: Int32 = 1_024
 
@@ -26,6 +39,8 @@ public struct JSONPieces: Sendable {
   private var first: (node: Node, style: JSONStyle)?
   /// The branches that were begun, from the outermost.
   private var open: [Branch] = []
+  /// The text that was begun. It is the next thing to write.
+  private var longText: LongText?
 
   /// Creates the JSON of a node. O(1).
   public init(_ node: Node, style: JSONStyle = .plain) {
@@ -33,18 +48,43 @@ public struct JSONPieces: Sendable {
   }
 
   /// Whether everything is written.
-  public var isDone: Bool { first == nil && open.isEmpty }
+  public var isDone: Bool { first == nil && open.isEmpty && longText == nil }
 
-  /// Appends the next piece: as many bytes as asked for, and at most one leaf or one record more.
+  /// Appends the next piece: as many bytes as asked for, and at most one key with a short text, or one record, more.
   ///
-  /// O(bytes), and what the last leaf adds.
+  /// O(bytes).
   public mutating func write(to output: inout JSONOutput, bytes: Int) {
     let end = output.count + max(1, bytes)
     if let (node, style) = first {
       first = nil
       begin(node, style, &output)
     }
-    while output.count < end, !open.isEmpty { step(&output) }
+    while output.count < end, !isDone {
+      if longText == nil { step(&output) } else { goOn(&output, to: end) }
+    }
+  }
+
+  /// Writes the next bytes of the text that was begun, or its end.
+  ///
+  /// - Parameter end: the count of the output at which the piece ends.
+  private mutating func goOn(_ output: inout JSONOutput, to end: Int) {
+    guard var current = longText.take() else { return }
+    let room = max(1, end - output.count)
+    // An escape has up to six bytes. So a large piece comes near its end by some large steps, and then by short ones.
+    let bytes = min(room, max(room / 6, JSONPieces.wholeTextBytesMax))
+    let isWhole = current.text.withUTF8Bytes { text in
+      var next = min(current.written + bytes, text.count)
+      while next < text.count, text[next] & 0xC0 == 0x80 { next += 1 }
+      output.append(escaping: UnsafeRawBufferPointer(rebasing: text[current.written..<next]))
+      current.written = next
+      return next == text.count
+    }
+    guard isWhole else { return longText = current }
+    output.append(UInt8(ascii: "\""))
+    guard let priority = current.priority else { return }
+    output.append(",\".priority\":")
+    output.append(priority)
+    output.append(UInt8(ascii: "}"))
   }
 
   /// Writes the next member, or the end, of the innermost branch.
@@ -81,7 +121,7 @@ public struct JSONPieces: Sendable {
   /// Writes a node that is small, and the first bytes of any other.
   private mutating func begin(_ node: Node, _ style: JSONStyle, _ output: inout JSONOutput) {
     guard node.packed == nil, let children = node.children else {
-      return output.append(node, style: style)
+      return begin(leaf: node, style, &output)
     }
     WorkCounter.touch()
     var branch = Branch(children: children.makeIterator(), style: style, isFirst: true)
@@ -96,5 +136,20 @@ public struct JSONPieces: Sendable {
       output.append(UInt8(ascii: "{"))
     }
     open.append(branch)
+  }
+
+  /// Writes a leaf or a record, but of a long text only the first bytes.
+  private mutating func begin(leaf node: Node, _ style: JSONStyle, _ output: inout JSONOutput) {
+    guard let text = node.stringValue, text.utf8.count > JSONPieces.wholeTextBytesMax else {
+      return output.append(node, style: style)
+    }
+    WorkCounter.touch()
+    var priority: Node?
+    if case .export = style, node.isPrioritized {
+      priority = node.priority
+      output.append("{\".value\":")
+    }
+    output.append(UInt8(ascii: "\""))
+    longText = LongText(text: text, priority: priority)
   }
 }

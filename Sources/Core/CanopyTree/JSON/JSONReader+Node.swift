@@ -63,7 +63,7 @@ extension JSONReader {
       case UInt8(ascii: ","): advance()
       case UInt8(ascii: "]"):
         advance()
-        return finish(from: mark)
+        return try finish(from: mark)
       default: throw error("expected , or ] in an array")
       }
     }
@@ -75,6 +75,7 @@ extension JSONReader {
     guard depth < Limits.depthMax else {
       throw error("a value may have at most \(Limits.depthMax) levels")
     }
+    try pause()
     keys.append(key)
     let node = try readNode(depth: depth + 1)
     keys.removeLast()
@@ -214,9 +215,9 @@ extension JSONReader {
   }
 
   /// Removes the entries from `mark` on, and returns the branch of an array that has them.
-  private mutating func finish(from mark: Int) -> Node {
-    let node = arrayNode(from: mark)
-    removeEntries(from: mark)
+  private mutating func finish(from mark: Int) throws(TreeError) -> Node {
+    let node = try arrayNode(from: mark)
+    try removeEntries(from: mark)
     return node
   }
 
@@ -224,18 +225,31 @@ extension JSONReader {
   ///
   /// A function of its own, so that its slice ends before the entries change: a slice that is still
   /// alive makes each inner array copy all entries.
-  private func arrayNode(from mark: Int) -> Node {
+  private func arrayNode(from mark: Int) throws(TreeError) -> Node {
     let children = entries[mark...]
-    guard children.contains(where: { $0.node.isAbsent }) else { return Node(ascending: children) }
-    return Node(ascending: children.filter { !$0.node.isAbsent })
+    guard children.contains(where: { $0.node.isAbsent }) else { return try node(children) }
+    return try node(children.filter { !$0.node.isAbsent })
   }
+
+  /// Returns the branch with children that ascend.
+  private func node(_ children: some Collection<Child>) throws(TreeError) -> Node {
+    let pause = pause
+    return try Node(ascending: children) { () throws(TreeError) in try pause() }
+  }
+
+  /// The entries that are removed between two pauses.
+  private static var removedMax: Int { 4_096 }
 
   /// Removes the entries from `mark` on. O(removed entries), unless something shares the memory of the
   /// entries; then all that remain are copied, which debug builds count.
-  private mutating func removeEntries(from mark: Int) {
+  private mutating func removeEntries(from mark: Int) throws(TreeError) {
     #if CANOPY_COUNT_WORK
       let before = entries.withUnsafeBufferPointer { $0.baseAddress }
     #endif
+    while entries.count - mark > JSONReader.removedMax {
+      entries.removeLast(JSONReader.removedMax)
+      try pause()
+    }
     entries.removeSubrange(mark...)
     #if CANOPY_COUNT_WORK
       if entries.withUnsafeBufferPointer({ $0.baseAddress }) != before {
@@ -292,18 +306,28 @@ extension JSONReader {
     from mark: Int, start: Int, hasServerValues: Bool
   ) throws(TreeError) -> Node {
     guard entries.count > mark else { return .absent }
+    let node = try objectNode(from: mark, start: start, hasServerValues: hasServerValues)
+    try removeEntries(from: mark)
+    return node
+  }
+
+  /// Returns the branch of an object that has the entries from `mark` on.
+  private func objectNode(
+    from mark: Int, start: Int, hasServerValues: Bool
+  ) throws(TreeError) -> Node {
     var isNormal = true
     for i in mark..<entries.count
     where entries[i].node.isAbsent || (i > mark && !(entries[i - 1].key < entries[i].key)) {
       isNormal = false
       break
     }
-    defer { removeEntries(from: mark) }
-    if isNormal { return Node(ascending: entries[mark...]) }
+    if isNormal { return try node(entries[mark...]) }
     let children = Array(entries[mark...])
     if hasServerValues, Set(children.map(\.key)).count < children.count {
       throw .invalidJSON("an object with server values in it may not repeat a key", offset: start)
     }
-    return Node(ascending: Child.normalized(children))
+    let pause = pause
+    let normal = try Child.normalized(children) { () throws(TreeError) in try pause() }
+    return try node(normal)
   }
 }

@@ -23,6 +23,8 @@ public struct JSONReader: ~Copyable {
 
   let stringBytesMax: Int
   let priorityBytesMax: Int
+  /// Called for each value, for each escape in a string, and for each step of making a large branch.
+  let pause: DecodingPause
 
   // The state of `readNode`.
   var entries: [Child] = []
@@ -32,10 +34,13 @@ public struct JSONReader: ~Copyable {
   var serverValueCount = 0
 
   /// Creates a reader of bytes, which must outlive it.
-  init(_ bytes: UnsafeRawBufferPointer, limits: Limits) {
+  init(
+    _ bytes: UnsafeRawBufferPointer, limits: Limits, pausing pause: DecodingPause = .none
+  ) {
     window = bytes
     source = nil
     owned = nil
+    self.pause = pause
     stringBytesMax = limits.stringBytesMax
     priorityBytesMax = limits.priorityBytesMax
   }
@@ -45,6 +50,7 @@ public struct JSONReader: ~Copyable {
     owned = .allocate(byteCount: 256 * 1024, alignment: 8)
     window = UnsafeRawBufferPointer(start: nil, count: 0)
     self.source = source
+    pause = .none
     stringBytesMax = limits.stringBytesMax
     priorityBytesMax = limits.priorityBytesMax
   }
@@ -276,6 +282,7 @@ public struct JSONReader: ~Copyable {
         return
       case UInt8(ascii: "\\"):
         advance()
+        try pause()
         try collectEscape()
       default:
         throw error("control characters in a string must be escaped")

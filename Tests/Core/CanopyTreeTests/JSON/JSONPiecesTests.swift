@@ -62,4 +62,83 @@ struct JSONPiecesTests {
     #expect(output.text == node.json())
     #expect(count > 200)
   }
+
+  /// Returns a random text whose bytes have any place: escapes, and characters of one to four bytes.
+  private func randomText(_ random: inout SeededRandom, scalarsMax: Int) -> String {
+    let parts = ["a", "/", "\"", "\\", "\n", "\u{1}", "é", "€", "😀", "plain text of some words "]
+    let kinds = Int.random(in: 1...parts.count, using: &random)
+    let chosen = (0..<kinds).map { _ in random.pick(parts) }
+    let count = Int.random(in: 0...scalarsMax, using: &random)
+    return (0..<count).map { _ in random.pick(chosen) }.joined()
+  }
+
+  @Test func `long texts are the same in pieces of any size, and no character is cut`() throws {
+    try withSeed { random in
+      for _ in 0..<60 {
+        let texts = (0..<4).map { _ in Node(randomText(&random, scalarsMax: 900)) }
+        let object = Node(children: [
+          ("a", texts[0]), ("b", texts[1].withPriority(texts[2])), ("c", true), ("d", texts[3]),
+        ])
+        let array = Node(children: texts.enumerated().map { (Key(index: Int32($0)), $1) })
+        for node in [texts[0], texts[0].withPriority(1), object, array] {
+          for style in [JSONStyle.plain, .export] {
+            let size = Int.random(in: 1...3_000, using: &random)
+            for bytes in [1, 2, 3, size, 100_000] {
+              try #require(text(node, style, pieces: bytes) == node.json(style))
+              try #require(piecesAreValid(node, style, bytes))
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /// Whether each piece is valid UTF-8 by itself.
+  private func piecesAreValid(_ node: Node, _ style: JSONStyle, _ bytes: Int) -> Bool {
+    var pieces = JSONPieces(node, style: style)
+    while !pieces.isDone {
+      var output = JSONOutput()
+      pieces.write(to: &output, bytes: bytes)
+      if output.withBytes({ String(validating: $0, as: UTF8.self) }) == nil { return false }
+    }
+    return true
+  }
+
+  @Test(arguments: ["x", "\u{1}", "\"", "é", "😀"])
+  func `a piece of a long text is about as long as was asked for, whatever its escapes`(
+    character: String
+  ) {
+    let long = Node(String(repeating: character, count: 300_000))
+    for node in [long, Node(children: [("a", long.withPriority(2)), ("b", long)])] {
+      for bytes in [1_000, 65_536] {
+        var pieces = JSONPieces(node, style: .export)
+        var count = 0
+        var total = 0
+        while !pieces.isDone {
+          var output = JSONOutput()
+          pieces.write(to: &output, bytes: bytes)
+          #expect(output.count <= bytes + 6 * 256 + 64)
+          count += 1
+          total += output.count
+        }
+        #expect(total == node.json(.export).utf8.count)
+        #expect(count >= total / (bytes + 6 * 256 + 64))
+      }
+    }
+  }
+
+  @Test func `a text that does not fit into a bound is not begun`() {
+    let long = Node(String(repeating: "x", count: 100_000))
+    for node in [long, Node(children: [("a", true), ("b", long), ("c", long)])] {
+      var output = JSONOutput()
+      var isWhole = output.append(node, style: .plain, upTo: 1_000)
+      #expect(!isWhole && output.count <= 1_000)
+      isWhole = output.append(membersOf: Node(children: [("a", node)]), upTo: 1_000)
+      #expect(!isWhole && output.count <= 2_000)
+      output.removeAll()
+      isWhole = output.append(node, style: .plain, upTo: 300_000)
+      #expect(isWhole)
+      #expect(output.text == node.json())
+    }
+  }
 }
