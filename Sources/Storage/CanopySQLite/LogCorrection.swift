@@ -13,7 +13,7 @@ internal import Foundation
 /// A frame that `LogRepair` has made invalid has no checksum, so it stays invalid.
 ///
 /// The format is that of `LogScan`. Precondition: the folder is locked, and no connection is open. O(bytes).
-struct LogCorrection {
+package struct LogCorrection {
   /// A frame whose contents are lost.
   private struct LostFrame {
     var index: Int
@@ -58,7 +58,7 @@ struct LogCorrection {
   /// Corrects the log of a database file. Returns whether bytes were altered.
   ///
   /// - Throws: `StoreError.inaccessible`.
-  static func run(database path: String) throws(StoreError) -> Bool {
+  package static func run(database path: String) throws(StoreError) -> Bool {
     let path = path + "-wal"
     let file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
     guard file >= 0 else {

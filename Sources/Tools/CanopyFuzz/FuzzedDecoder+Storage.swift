@@ -92,7 +92,11 @@ extension FuzzedDecoder {
 
   /// A write-ahead log.
   static let log = FuzzedDecoder(
-    name: "log", sources: ["Storage/CanopySQLite/LogScan.swift"]
+    name: "log",
+    sources: [
+      "Storage/CanopySQLite/LogScan.swift", "Storage/CanopySQLite/LogSum.swift",
+      "Storage/CanopySQLite/LogCorrection.swift",
+    ]
   ) { input in try ScratchFolder.withFolder { try check(log: input, in: $0) } }
 
   private static func check(log input: [UInt8], in folder: ScratchFolder) throws -> Bool {
@@ -103,6 +107,14 @@ extension FuzzedDecoder {
     // A frame has at least 536 bytes.
     try expect(
       scan.transactions + scan.lostTransactions <= input.count / 536, "too many transactions")
+    let isCorrected = try LogCorrection.run(database: folder.path + "/canopy.sqlite")
+    let corrected = try LogScan.scan(database: folder.path + "/canopy.sqlite")
+    try expect(
+      corrected.map { $0.transactions >= scan.transactions } == true,
+      "a correction has lost a transaction")
+    try expect(
+      isCorrected || corrected?.transactions == scan.transactions,
+      "the log has changed without a correction")
     return scan.transactions > 0
   }
 
