@@ -6,28 +6,13 @@ internal import Foundation
 /// - The header, in which all numbers are known except a counter. The checksum of the first frame gives the counter.
 /// - A frame with one altered bit, if the checksum shows which one, or with other salts. If more was altered, a wrong bit
 ///   would be found in one of 2^49 cases. The checksums of the rows would show it.
-/// - A frame without effect: a later frame of a complete transaction has the same page. Its own checksum is there,
-///   because the next frame follows from it. It gets other contents with this checksum.
 ///
-/// Other damage ends the log before the transaction that has it, because later transactions may rely on the lost page.
-/// A frame that `LogRepair` has made invalid has no checksum, so it stays invalid.
+/// Other damage ends the log before the transaction that has it. The frames behind it may be older: after a loss of power
+/// a start can go on in the middle of a log, and the frames of the lost history stay behind the new end. A frame that
+/// `LogRepair` has made invalid has no checksum, so it stays invalid.
 ///
 /// The format is that of `LogScan`. Precondition: the folder is locked, and no connection is open. O(bytes).
 package struct LogCorrection {
-  /// A frame whose contents are lost.
-  private struct LostFrame {
-    var index: Int
-    var bytes: [UInt8]
-    /// The checksum before the frame.
-    var before: LogSum
-    /// The checksum that it contains.
-    var after: LogSum
-    /// The last frame of the last complete transaction before it; -1 if there is none.
-    var end: Int
-
-    var page: UInt32 { LogSum.word(bytes, 0) }
-  }
-
   /// The bytes that take the place of others.
   private struct Change {
     /// The frame that they belong to; -1 for the header.
@@ -42,16 +27,11 @@ package struct LogCorrection {
   private static let frameBytes = frameHeaderBytes + SQLiteStore.pageBytes
   /// The bytes of a header that may be altered, so that its other numbers prove it as well.
   private static let alteredBytesMax = 4
-  /// The number of pages that no database has.
-  private static let pagesMax: UInt32 = 1 << 28
 
   private let file: Int32
   private var salts: [UInt8]
   private var sum: LogSum
   private var changes: [Change] = []
-  private var lost: [LostFrame] = []
-  /// The later frames with the pages of lost frames.
-  private var laterFrames: [UInt32: [Int]] = [:]
   /// The last frame of the last complete transaction; -1 if there is none.
   private var end = -1
 
@@ -68,7 +48,6 @@ package struct LogCorrection {
     defer { close(file) }
     guard var correction = LogCorrection(file) else { return false }
     correction.readFrames()
-    correction.endBeforeNeededFrames()
     let changes = correction.provenChanges
     for change in changes {
       let count = pwrite(file, change.bytes, change.bytes.count, off_t(change.offset))
@@ -131,13 +110,7 @@ package struct LogCorrection {
         changes.append(Change(index: index, bytes: corrected))
         note(corrected, index)
       } else {
-        next = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
-        guard frame[8..<16].elementsEqual(salts), !hasOtherNumbers(frame, after: next),
-          isIntact(index + 1, after: next)
-        else { return }
-        lost.append(
-          LostFrame(index: index, bytes: frame, before: sum, after: next, end: end))
-        laterFrames[LogSum.word(frame, 0)] = laterFrames[LogSum.word(frame, 0)] ?? []
+        return
       }
       sum = next
       index += 1
@@ -145,7 +118,6 @@ package struct LogCorrection {
   }
 
   private mutating func note(_ frame: [UInt8], _ index: Int) {
-    laterFrames[LogSum.word(frame, 0)]?.append(index)
     if LogSum.word(frame, 4) != 0 { end = index }
   }
 
@@ -170,45 +142,16 @@ package struct LogCorrection {
     return corrected
   }
 
-  /// Whether the page may be intact, and only its number in the frame altered.
-  private func hasOtherNumbers(_ frame: [UInt8], after stored: LogSum) -> Bool {
-    var rest = stored
-    rest.remove(Array(frame[Self.frameHeaderBytes...]))
-    let numbers = sum.bytes(to: rest)
-    return 1...Self.pagesMax ~= LogSum.word(numbers, 0)
-      && 0...Self.pagesMax ~= LogSum.word(numbers, 4)
-  }
-
   private func isIntact(_ index: Int, after sum: LogSum) -> Bool {
     guard let frame = read(index) else { return false }
     var sum = sum
     return sum.add(frame: frame[...], salts: salts)
   }
 
-  /// Ends the log before each transaction with a lost frame whose page no later frame has.
-  private mutating func endBeforeNeededFrames() {
-    // After each new end, an earlier frame may have no later one any more.
-    while let needed = lost.first(where: { frame in
-      frame.index < end
-        && !laterFrames[frame.page, default: []].contains { frame.index < $0 && $0 <= end }
-    }) { end = needed.end }
-  }
-
   /// The changes up to the end of the log.
   private var provenChanges: [Change] {
     guard end >= 0 else { return [] }
     return changes.filter { $0.index <= end }
-      + lost.filter { $0.index < end }.map {
-        Change(index: $0.index, bytes: Self.withoutContents($0))
-      }
-  }
-
-  /// Returns a frame with an empty page that has its checksum.
-  private static func withoutContents(_ lost: LostFrame) -> [UInt8] {
-    let rest = [UInt8](repeating: 0, count: SQLiteStore.pageBytes - 8)
-    var sum = lost.before
-    (lost.bytes[..<8] + rest).withUnsafeBytes { sum.add($0) }
-    return Array(lost.bytes[..<frameHeaderBytes] + rest + sum.bytes(to: lost.after))
   }
 
   // MARK: Bytes
