@@ -119,10 +119,10 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
     let failure = failure ?? stop
     guard failure != nil || decided == decisions.count else { return }
     isComplete = true
-    var outcome = WritesOutcome(
-      decided: decided, errors: errors.filter { $0.key < decided }, failure: failure)
-    outcome.unpackedBytes = unpackedBytes.decided
-    completion(outcome)
+    completion(
+      WritesOutcome(
+        decided: decided, errors: errors.filter { $0.key < decided }, failure: failure,
+        unpackedBytes: unpackedBytes.decided))
   }
 }
 

@@ -12,8 +12,11 @@ public struct WritesOutcome: Sendable, Equatable {
   /// See ``Committed/unpackedBytes``.
   public var unpackedBytes = 0
 
-  init(decided: Int = 0, errors: [Int: any Error], failure: EngineError? = nil) {
+  init(
+    decided: Int = 0, errors: [Int: any Error], failure: EngineError? = nil, unpackedBytes: Int = 0
+  ) {
     self.decided = decided
+    self.unpackedBytes = unpackedBytes
     denied = errors.keys.sorted()
     self.errors = errors
     self.failure = failure

@@ -56,18 +56,13 @@ struct EventEncoder: Sendable {
   }
 
   private static let smallEventsMax = 4
-  private static let smallLeafBytes = 4 * 1024
 
   private static func isSmall(_ event: ListenEvent) -> Bool {
     switch event {
-    case .child(let change): isSmall(change.node)
-    case .put(let puts): puts.count == 1 && isSmall(puts[0].value)
+    case .child(let change): change.node.isEncodedAtOnce
+    case .put(let puts): puts.count == 1 && puts[0].value.isEncodedAtOnce
     case .value: false
     }
-  }
-
-  private static func isSmall(_ node: Node) -> Bool {
-    node.isPacked || node.isLeaf && node.fits(bytes: smallLeafBytes)
   }
 
   /// Encodes the events of a commit if that takes long. The notification may not keep the result: see `Notification.shared`.

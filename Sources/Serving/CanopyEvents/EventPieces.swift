@@ -112,9 +112,6 @@ extension LinePieces {
     }
   }
 
-  /// The bytes of a leaf that is encoded in one go.
-  private static let shortLeafBytes = 4 * 1024
-
   private static func parts(
     of events: [ListenEvent], _ index: Int, _ sequence: Int64, _ listening: Listening,
     _ number: Int64
@@ -144,7 +141,7 @@ extension LinePieces {
     _ number: Int64
   ) -> [Part] {
     switch event {
-    case .child(let change) where change.node.isPacked || isShortLeaf(change.node):
+    case .child(let change) where change.node.isEncodedAtOnce:
       return [
         .text {
           begin(number, to: &$0)
@@ -185,11 +182,6 @@ extension LinePieces {
     return parts
   }
 
-  /// Whether a node is a leaf that is encoded in one go.
-  private static func isShortLeaf(_ node: Node) -> Bool {
-    node.isLeaf && node.fits(bytes: shortLeafBytes)
-  }
-
   private static func begin(_ number: Int64, to output: inout JSONOutput) {
     EventLine.begin(number, to: &output)
   }
@@ -207,4 +199,10 @@ extension ShownState {
     case .children(let children): .members(children[...], style)
     }
   }
+}
+
+extension Node {
+  /// Whether the text of the node is short enough to be encoded in one go: the node is absent, a packed branch, or a leaf
+  /// of at most 4 KiB. O(1)
+  var isEncodedAtOnce: Bool { isPacked || !isBranch && fits(bytes: 4 * 1024) }
 }

@@ -126,7 +126,9 @@ extension Operations {
   ///
   /// - Parameter network: the remote network whose write it was; nil for this machine.
   func count(unpackedBytes bytes: Int, for network: String?) {
-    quotas?.charge(WriteQuotas.Owner(network: network), growth: bytes, now: now())
+    if bytes > 0 {
+      quotas?.charge(WriteQuotas.Owner(network: network), growth: bytes, now: now())
+    }
   }
 
   /// Counts the priorities that a commit has besides those of its write: see `Committed.priorityBytes`.

@@ -32,7 +32,8 @@ enum FileCopy {
     guard ftruncate(target, off_t(size)) == 0 else { throw error(path) }
   }
 
-  /// Returns the next position with data, or with a gap; `size` if there is none. A file system may have no gaps.
+  /// Finds the next position with data, or the next gap. Returns `size` if there is none. On a file system without gaps,
+  /// every position has data.
   private static func next(_ file: Int32, _ kind: Int32, from offset: Int, _ size: Int) -> Int {
     let found = lseek(file, off_t(offset), kind)
     if found < 0, kind == seekData, errno != ENXIO { return offset }

@@ -82,7 +82,8 @@ struct LogSum {
       + LogSum.bytes(second, isBigEndian: isBigEndian)
   }
 
-  /// Returns the only bit without whose change some bytes have a checksum; nil if there is none, or more than one.
+  /// Finds the bit of some bytes that was altered: after it is changed back, they have the checksum `other`. Returns nil if
+  /// no bit, or more than one, has this effect.
   ///
   /// A word adds a multiple of itself to both halves of the checksum. The factors depend on its place from the end. The
   /// high bits of a word change few bits of the checksum, so there are often several words whose change has that effect.

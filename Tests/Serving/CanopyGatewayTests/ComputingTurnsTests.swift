@@ -136,7 +136,7 @@ import Testing
           let before = Self.turns(server.parts.operations)
           let response = try await client.request("GET", target, fields)
           let turns = Self.turns(server.parts.operations).since(before)
-          // Those of the address, the options and the read come first.
+          // The address, the options and the read take a turn each before the pieces do.
           #expect(turns.short >= 3 + pieces, "\(target) \(fields) \(turns)")
           let bytes = fields.isEmpty ? response.body : try decompressed(response.body)
           let body = String(decoding: bytes, as: UTF8.self)

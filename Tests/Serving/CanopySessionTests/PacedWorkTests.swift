@@ -87,18 +87,11 @@ import Testing
 
   @Test func `a cancelled caller ends its work between two turns`() async throws {
     let operations = try await LineParts().operations
-    let ended = AsyncStream<Void>.makeStream()
-    let before = operations.longWork.turns
-    let task = Task {
-      try await operations.hashing(nil, in: { 1 }, turnMax: .zero) { _, pause in
-        defer { ended.continuation.yield() }
-        while true { try pause() }
+    try await expectEnd(in: operations) { body in
+      _ = try await operations.hashing(nil, in: { 1 }, turnMax: .zero) { _, pause in
+        try body(pause)
       }
     }
-    try await eventually { operations.longWork.turns > before + 2 }
-    task.cancel()
-    await #expect(throws: CancellationError.self) { try await task.value }
-    for await _ in ended.stream { break }
     #expect(try await operations.etag(of: 1, nil) == Node(1).hash)
   }
 
@@ -219,12 +212,23 @@ import Testing
 
   @Test func `a caller that is cancelled ends the decoding of its text`() async throws {
     let operations = try await LineParts().operations
+    try await expectEnd(in: operations) { body in
+      try await operations.decodeBeside(bytes: Operations.hugeTextBytes, nil, turnMax: .zero, body)
+    }
+  }
+
+  /// Gives work a body that never returns, cancels the caller after some turns, and expects that the body ends.
+  private func expectEnd(
+    in operations: Operations,
+    _ work:
+      @escaping @Sendable (
+        _ body: @escaping @Sendable (_ pause: () throws -> Void) throws -> Void
+      ) async throws -> Void
+  ) async throws {
     let ended = AsyncStream<Void>.makeStream()
     let before = operations.longWork.turns
     let task = Task {
-      try await operations.decodeBeside(
-        bytes: Operations.hugeTextBytes, nil, turnMax: .zero
-      ) { pause in
+      try await work { pause in
         defer { ended.continuation.yield() }
         while true { try pause() }
       }
