@@ -33,14 +33,23 @@ struct WritingState {
 struct WorkUnderWay {
   /// The tasks of requests, to cancel when the connection is gone.
   var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The work for writes before the writer gets them, to cancel when the connection is gone.
+  var writes: [Session.Slot: WorkBeforeWrite] = [:]
   /// The measurements of requests.
   var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
   /// The tasks that find the content with which a subscription begins.
   var resumptions: [Int64: Task<Void, Never>] = [:]
 
+  /// Ends all work for requests, because the connection is gone.
+  func cancelRequests() {
+    for task in tasks.values { task.cancel() }
+    for work in writes.values { work.cancel() }
+  }
+
   /// Forgets a request that has finished, and returns its measurement; nil if it is not measured.
   mutating func end(_ slot: Session.Slot) -> RequestMetrics.Measurement? {
     tasks[slot] = nil
+    if !writes.isEmpty { writes[slot] = nil }
     return measurements.isEmpty ? nil : measurements.removeValue(forKey: slot)
   }
 }

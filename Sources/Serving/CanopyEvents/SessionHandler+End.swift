@@ -62,7 +62,7 @@ extension SessionHandler {
     scheduled.lingering?.cancel()
     cancelExpiry()
     hold(nil)
-    for task in underWay.tasks.values { task.cancel() }
+    underWay.cancelRequests()
     scheduled.decoding?.cancel()
     session.lose()
     perform(context)

@@ -78,6 +78,13 @@ extension SessionHandler {
 
   // MARK: Other requests
 
+  /// Returns the work for a write before the writer gets it. It ends with the connection.
+  package final func workBeforeWrite(_ slot: Session.Slot) -> WorkBeforeWrite {
+    let work = WorkBeforeWrite()
+    underWay.writes[slot] = work
+    return work
+  }
+
   final func beginAccount(
     _ context: ChannelHandlerContext, _ request: AccountRequest, _ slot: Session.Slot
   ) {

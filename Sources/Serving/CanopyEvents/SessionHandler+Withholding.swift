@@ -21,8 +21,20 @@ extension SessionHandler {
 
   private func waitForHub(_ waiter: Session.Waiter) {
     guard !session.keepIfBehind(waiter) else { return }
-    hub.wait { [self] snapshot in
+    let asked = hub
+    asked.wait { [self] snapshot in
+      // The subscriptions may have moved to another hub, which has later events of them.
+      guard asked === hub else { return resumeOrWait(waiter) }
       if !session.keepIfBehind(waiter) { resume(waiter, at: snapshot) }
+    }
+  }
+
+  /// Resumes a waiter if all events are sent that the hub has now, and none is withheld. Otherwise it goes on waiting.
+  private func resumeOrWait(_ waiter: Session.Waiter) {
+    if let snapshot = hub.takeSnapshot(), !session.isBehind {
+      resume(waiter, at: snapshot)
+    } else {
+      waitForHub(waiter)
     }
   }
 
@@ -46,13 +58,7 @@ extension SessionHandler {
     let waiters = session.takeWaiters()
     guard !waiters.isEmpty else { return }
     services.loop.assumeIsolated().execute { [self] in
-      for waiter in waiters {
-        if let snapshot = hub.takeSnapshot(), !session.isBehind {
-          resume(waiter, at: snapshot)
-        } else {
-          waitForHub(waiter)
-        }
-      }
+      for waiter in waiters { resumeOrWait(waiter) }
     }
   }
 

@@ -118,8 +118,9 @@ open class SessionHandler {
     case .read(let request): orderedRead(context, request, slot)
     case .write(let request):
       let outcome = pendingOutcome(context, slot)
+      let work = operations.runsAlone(.write(request)) ? workBeforeWrite(slot) : nil
       operations.write(
-        request, as: session.identity, from: client.address, turns: client.turns
+        request, as: session.identity, from: client.address, turns: client.turns, after: work
       ) { outcome.complete(Session.Completion($0)) }
     case .listen(let request): beginListening(context, request, slot)
     case .account(let request): beginAccount(context, request, slot)

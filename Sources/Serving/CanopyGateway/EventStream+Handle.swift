@@ -18,7 +18,8 @@ extension EventStream {
     /// - Parameters:
     ///   - operations: the operations on a namespace.
     ///   - lease: keeps that namespace open; nil for the default one.
-    /// - Throws: `WireError` if the client may not listen, or the stream cannot begin.
+    /// - Throws: `WireError` if the client may not listen, or the stream cannot begin, or the task is cancelled because
+    ///   the connection is lost.
     static func begin(
       _ path: Path, _ query: Query, as identity: Identity, on connection: GatewayConnection,
       in operations: Operations, _ lease: NamespaceLease?, keepAliveMilliseconds: Int64
@@ -27,16 +28,24 @@ extension EventStream {
       let handle = Handle(
         stream: .makeEmptyBox(valueType: EventStream.self, eventLoop: loop), loop: loop,
         lease: lease)
-      let error = await withCheckedContinuation { continuation in
-        loop.execute {
-          let stream = EventStream(
-            connection, as: identity, connection.loop.value.loop(of: operations),
-            keepAliveMilliseconds: keepAliveMilliseconds)
-          handle.stream.value = stream
-          stream.begin(path, query, continuation)
+      let error: WireError? = await withTaskCancellationHandler {
+        await withCheckedContinuation { continuation in
+          loop.execute {
+            // A connection is lost on its loop. So from here on its end finds the stream.
+            guard connection.unlessLost({ true }) == true else {
+              return continuation.resume(returning: WireError.cancelled)
+            }
+            let stream = EventStream(
+              connection, as: identity, connection.loop.value.loop(of: operations),
+              keepAliveMilliseconds: keepAliveMilliseconds)
+            handle.stream.value = stream
+            stream.begin(path, query, continuation)
+          }
         }
+      } onCancel: {
+        handle.end()
       }
-      if let error { throw error }
+      if let error { throw Task.isCancelled ? WireError.cancelled : error }
       return handle
     }
 

@@ -244,16 +244,17 @@ struct GatewayChannel: ServerChildChannel {
     await withTaskCancellationHandler {
       do {
         if let http = try await value.http.get() {
-          let responder = responder(value.connection)
+          let connection = value.connection
+          let responder = responder(connection)
           let server = HTTP1Channel(responder: { request, writer, _ in
             do {
               try await responder.respond(to: request, writer)
             } catch {
-              value.connection.charge(0)
+              connection.charge(0)
               throw error
             }
           })
-          await server.handle(value: http, logger: logger)
+          await connection.untilLost { await server.handle(value: http, logger: logger) }
         } else {
           // The server shuts down when the last connection has ended.
           try await value.channel.closeFuture.get()

@@ -49,11 +49,13 @@ final class GatewayConnection: Sendable {
     var upgradeRefusal: WireError?
     /// The event stream that is being sent.
     var stream: EventStream.Handle?
-    /// Cancels the work of `untilLost` that is under way.
-    var cancelWork: (@Sendable () -> Void)?
+    /// Cancels the task that answers the requests.
+    var cancelRequests: (@Sendable () -> Void)?
     var isQuiescing = false
     /// Whether the connection is gone, and the server keeps nothing new for it.
     var hasEnded = false
+    /// Whether the task that answers the requests has ended as well.
+    var haveRequestsEnded = false
     /// The number in the list of the event loop; nil while the connection is not in the list.
     var clientID: Int64?
     /// The values that `place` has.
@@ -76,10 +78,12 @@ final class GatewayConnection: Sendable {
       }
     }
 
-    /// The bytes that the connection holds. One that is gone holds the requests under way, and nothing else.
+    /// The bytes that the connection holds. One that is gone has no channel, but the task with its requests until they
+    /// have ended, and then at most a short write.
     var bytes: Int {
-      guard !hasEnded else { return work + body }
-      return idle + work + input + output + heads + body + (login?.identity.memoryBytes ?? 0)
+      if haveRequestsEnded { return work }
+      let requests = idle + work + heads + body + (login?.identity.memoryBytes ?? 0)
+      return hasEnded ? requests - GatewayConnection.newBytes : requests + input + output
     }
   }
 
@@ -294,41 +298,39 @@ final class GatewayConnection: Sendable {
     isLost.withLock { $0 ? nil : body() }
   }
 
-  /// Returns the result of `body`. Cancels it if the connection is lost meanwhile: the budget may have ended the
-  /// connection to free the memory of a request that waits for its turn.
-  ///
-  /// - Throws: the error of `body`.
-  func untilLost<R: Sendable>(
-    _ body: @escaping @Sendable () async throws -> R
-  ) async throws -> R {
+  /// Runs `body`, which answers the requests. Cancels it when the connection is lost, so that everything ends for which
+  /// a request waits: its client is gone, and others need the turns and the memory.
+  func untilLost(_ body: @escaping @Sendable () async -> Void) async {
     let task = Task(operation: body)
     let isLost = state.withLock { state in
-      state.cancelWork = { task.cancel() }
+      state.cancelRequests = { task.cancel() }
       return state.hasEnded
     }
     if isLost { task.cancel() }
-    defer { state.withLock { $0.cancelWork = nil } }
-    return try await task.value
+    await task.value
   }
 
-  /// Ends the event stream because the connection is gone. Its writes under way stay charged until they are complete.
+  /// Ends the event stream and the requests because the connection is gone. They stay charged until they have ended,
+  /// and writes until they are complete.
   func lose() {
     isLost.withLock { $0 = true }
-    let (stream, cancelWork) = state.withLock { state in
+    let (stream, cancelRequests) = state.withLock { state in
       state.hasEnded = true
       let bytes = state.bytes
       state.share?.leave(holding: bytes)
-      return (state.stream, state.cancelWork.take())
+      return (state.stream, state.cancelRequests.take())
     }
     stream?.end()
-    cancelWork?()
+    cancelRequests?()
   }
 
   /// Ends everything that the server keeps for the connection, except the charge for a short write that is under way.
+  /// Its requests have ended.
   func end() {
     let login = state.withLock { state -> Identity? in
       state.hasEnded = true
-      state.body = 0
+      state.haveRequestsEnded = true
+      state.cancelRequests = nil
       let bytes = state.bytes
       state.share?.leave(holding: bytes)
       if bytes == 0 { state.share = nil }

@@ -22,14 +22,16 @@ extension Responder {
       bytes.storageCapacity + bytes.readableBytes
         + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
     guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
-    let response = await service.respond(
-      to: IdentityRequest(
-        method: request.method.rawValue, path: request.target.path,
-        query: request.target.parameters.map { ($0.name, $0.value) },
-        authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
-        address: connection.address, isForeign: isForeign(request),
-        isOfForeignPage: isOfForeignPage(request),
-        turns: operations.computing(for: connection.turns)))
+    let identityRequest = IdentityRequest(
+      method: request.method.rawValue, path: request.target.path,
+      query: request.target.parameters.map { ($0.name, $0.value) },
+      authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
+      address: connection.address, isForeign: isForeign(request),
+      isOfForeignPage: isOfForeignPage(request),
+      turns: operations.computing(for: connection.turns))
+    // In a task of its own, which goes on if the connection is lost: a thief must not keep a login that its owner has
+    // just ended.
+    let response = await Task { await service.respond(to: identityRequest) }.value
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

@@ -67,12 +67,19 @@ extension Responder {
           "Data to write exceeds the maximum size that can be modified with a single request.")
       }
     }
-    let reply = try await withCheckedThrowingContinuation { continuation in
-      let begun: Void? = connection.unlessLost {
-        begin(request, at: location, data, as: identity) { continuation.resume(returning: $0) }
+    let work = WorkBeforeWrite()
+    let reply: Reply = try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let begun: Void? = connection.unlessLost {
+          begin(request, at: location, data, as: identity, after: work) {
+            continuation.resume(returning: $0)
+          }
+        }
+        // The write is not submitted.
+        if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
       }
-      // The write is not submitted.
-      if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
+    } onCancel: {
+      work.cancel()
     }
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
@@ -102,7 +109,9 @@ extension Responder {
     case .patch: (data.updates, data.bytes) = try decode(.updates, body)
     default: break
     }
-    guard !data.hasServerValues else { return nil }
+    guard !data.hasServerValues, data.updates.count <= Operations.locationsMadeAtOnceMax else {
+      return nil
+    }
     begin(request, at: location, data, as: identity, completion: completion)
     return { reply in
       connection.charge(0)
@@ -127,9 +136,11 @@ extension Responder {
   }
 
   /// Begins a write. `completion` gets its reply, on any thread.
+  ///
+  /// - Parameter work: the work before the writer gets the write; nil if there is none.
   private func begin(
     _ request: Parsed, at location: Location, _ data: WrittenData, as identity: Identity,
-    completion: @escaping @Sendable (Reply) -> Void
+    after work: WorkBeforeWrite? = nil, completion: @escaping @Sendable (Reply) -> Void
   ) {
     let etag = request.fields[.ifMatch]
     let write: WriteRequest
@@ -138,7 +149,7 @@ extension Responder {
       if let etag {
         return operations.update(
           location.path, data.updates, ifMatch: etag, as: identity, from: connection.address,
-          turns: connection.turns, completion: completion)
+          turns: connection.turns, after: work, completion: completion)
       }
       write = .tree(.update(location.path, data.updates))
     case .post: write = .push(location.path, data.value)
@@ -147,7 +158,7 @@ extension Responder {
         etag.map { .compareAndSet(location, etag: $0, data.value) } ?? .set(location, data.value))
     }
     operations.write(
-      write, as: identity, from: connection.address, turns: connection.turns,
+      write, as: identity, from: connection.address, turns: connection.turns, after: work,
       completion: completion)
   }
 
@@ -270,13 +281,12 @@ extension Responder {
       return try await inTurn { try decode(form, bytes) }
     }
     let charged = try admit(bytes)
-    // A connection that ends while it waits for its turn must not hold the body any longer.
-    let result = try await connection.untilLost { [operations, connection] in
-      try await operations.decodeBeside(bytes: bytes.readableBytes, connection.turns) { pause in
-        // Other bodies may have been written meanwhile.
-        try operations.checkQuotas(of: identity, at: connection.address, connection.turns)
-        return form.result(bytes, limits, pausing: DecodingPause(pause))
-      }
+    let result = try await operations.decodeBeside(
+      bytes: bytes.readableBytes, connection.turns
+    ) { [operations, connection] pause in
+      // Other bodies may have been written meanwhile.
+      try operations.checkQuotas(of: identity, at: connection.address, connection.turns)
+      return form.result(bytes, limits, pausing: DecodingPause(pause))
     }
     return try finish(result, form, bytes, charged)
   }

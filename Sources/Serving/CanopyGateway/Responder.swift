@@ -163,6 +163,8 @@ struct Responder: Sendable {
         return try await answer(parsed, at: location, &body, writer)
       }
     } catch let error as WireError {
+      // The connection is gone. There is no client for a response, and no error to count.
+      guard error != .cancelled else { throw ConnectionEnds() }
       return .answer(.failure(error))
     }
   }

@@ -166,7 +166,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
       let outcome = pendingOutcome(context, slot)
       operations.update(
         path, changes, ifMatch: RealtimeHandler.etag(hash), as: session.identity,
-        from: client.address, turns: client.turns
+        from: client.address, turns: client.turns, after: workBeforeWrite(slot)
       ) { outcome.complete(Session.Completion($0)) }
     case (.unauthenticate, _):
       // The token stays valid: the client may show it again.

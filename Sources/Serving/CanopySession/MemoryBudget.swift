@@ -13,10 +13,10 @@ internal import Synchronization
 /// chosen, so idle connections are not the first to end. When they fill half of the bound, a new connection takes the
 /// place of an idle one, or is refused. So the other bytes always have the other half.
 ///
-/// A connection that is gone keeps its share while writes of it are under way. So clients cannot fill the engine's
+/// A connection that is gone keeps its share while requests of it are under way. So clients cannot fill the engine's
 /// queue by connecting again and again: when the bound is reached, the server accepts no new connections until the
-/// writes are complete. A request that still waits to be decoded is dropped with its connection, so ending the
-/// connection frees it.
+/// writes are complete. Everything else for which a request waits ends with its connection, so ending the connection
+/// frees it.
 ///
 /// Safe to use from any thread. A report that changes less than `reportBytes` costs no lock.
 public final class MemoryBudget: Sendable {

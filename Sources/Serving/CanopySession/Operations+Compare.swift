@@ -86,17 +86,19 @@ extension Operations {
   /// - Parameters:
   ///   - address: the address of the client.
   ///   - turns: the connection and its network, which share their turns of long work.
+  ///   - work: the work before the writer gets the write; nil if it is never cancelled.
   ///   - completion: called once, on any thread, as for a compare-and-set.
   public func update(
     _ path: Path, _ changes: [Request.Update], ifMatch etag: String, as identity: Identity,
-    from address: String, turns: TurnGroup? = nil, completion: @escaping @Sendable (Reply) -> Void
+    from address: String, turns: TurnGroup? = nil, after work: WorkBeforeWrite? = nil,
+    completion: @escaping @Sendable (Reply) -> Void
   ) {
     do {
       let quotaOwner = quotaOwner(identity, at: address, turns)
       try admit(.tree(.update(path, changes)), as: identity, for: quotaOwner)
       try checkUpdate(.update(path, changes), by: identity)
       let context = WriteContext(
-        identity: identity, owner: identity.owner(at: address, turns), turns: turns,
+        identity: identity, owner: identity.owner(at: address, turns), turns: turns, work: work,
         quotaOwner: quotaOwner, completion: completion)
       try compareAndSet(
         Location(path), etag, .update(path, changes), once: nil, isCheckedEarly: true, context)
@@ -188,7 +190,7 @@ extension Operations {
   /// request if the ETag differs.
   private func hash(for request: CompareAndSet, round: Int) {
     let completion = request.context.completion
-    Task { [self] in
+    request.context.begin { [self] in
       do {
         let reply = try await hashing(request.context.turns, in: { [engine] in engine.root }) {
           [self] root, pause -> Reply? in

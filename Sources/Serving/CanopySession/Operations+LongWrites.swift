@@ -6,14 +6,14 @@ internal import CanopyWire
 extension Operations {
   /// The most locations of an UPDATE that is made, and whose rules are evaluated, on the caller's thread: about half a
   /// millisecond.
-  static let locationsMadeAtOnceMax = 64
+  public static let locationsMadeAtOnceMax = 64
 
   /// The most bytes of the values of a write that the writer encodes: about half a millisecond.
   static let bytesEncodedAtOnceMax = 64 * 1024
 
   /// Makes a write on another thread, in the turn of its connection, and encodes its large values there. Freeing the
   /// values takes long as well, so a refused write is freed there too. Meanwhile no later request of the connection may
-  /// begin: see `runsAlone`.
+  /// begin: see `runsAlone`. The write is dropped if its `WorkBeforeWrite` is cancelled while it waits for the turn.
   ///
   /// - Parameters:
   ///   - isCheckedEarly: whether the write is refused there if the rules deny it whatever the data is.
@@ -22,7 +22,7 @@ extension Operations {
     _ request: TreeWrite, _ context: WriteContext, isCheckedEarly: Bool,
     then submit: @escaping @Sendable (Write) -> Void
   ) {
-    Task { [self] in
+    context.begin { [self] in
       do {
         let write = try await beside(context.turns) { [self] in
           countRest(of: request, for: context.quotaOwner)

@@ -8,14 +8,15 @@ extension Operations {
   /// - Parameters:
   ///   - address: the address of the client. Anonymous clients of one address share the engine as one writer.
   ///   - turns: the connection and its network, which share their turns at the writer and those of long work.
-  ///   - completion: called once, on the engine's thread or on the caller's, when the write is durable or refused.
+  ///   - work: the work before the writer gets the write; nil if it is never cancelled.
+  ///   - completion: called once, on any thread, when the write is durable or refused.
   public func write(
     _ request: WriteRequest, as identity: Identity, from address: String, turns: TurnGroup? = nil,
-    completion: @escaping @Sendable (Reply) -> Void
+    after work: WorkBeforeWrite? = nil, completion: @escaping @Sendable (Reply) -> Void
   ) {
     let quotaOwner = quotaOwner(identity, at: address, turns)
     let context = WriteContext(
-      identity: identity, owner: identity.owner(at: address, turns), turns: turns,
+      identity: identity, owner: identity.owner(at: address, turns), turns: turns, work: work,
       quotaOwner: quotaOwner, completion: completion)
     do {
       try admit(request, as: identity, for: quotaOwner)
@@ -52,9 +53,16 @@ struct WriteContext: Sendable {
   let owner: WriteOwner
   /// The connection and its network, which share their turns of long work.
   var turns: TurnGroup?
+  /// The work before the writer gets the write; nil if it is never cancelled.
+  var work: WorkBeforeWrite?
   /// The user and the network for which the write counts.
   let quotaOwner: WriteQuotas.Owner
   let completion: @Sendable (Reply) -> Void
+
+  /// Begins a part of the work before the writer gets the write.
+  func begin(_ body: @escaping @Sendable () async -> Void) {
+    if let work { work.begin(body) } else { Task(operation: body) }
+  }
 }
 
 extension WireError {

@@ -94,7 +94,7 @@ extension WireError {
   public static let denied = WireError(.permissionDenied, "the rules do not allow this")
 
   /// The error of a request whose connection closed before its outcome. No client receives it.
-  static let cancelled = WireError(.unavailable, "the connection closed before the outcome")
+  public static let cancelled = WireError(.unavailable, "the connection closed before the outcome")
   /// The error of long work for which the system gives no thread.
   static let noThread = WireError(
     .overloaded, "the server has no thread for this request; try again later")

@@ -40,14 +40,15 @@ import Testing
     let (first, firstChannel) = try Self.connection(parts.operations, work: 600_000)
     #expect(memory.used == 600_000 + GatewayConnection.baseBytes)
     first.lose()
-    #expect(memory.used == 600_000, "the connection itself is released")
+    let task = GatewayConnection.baseBytes - GatewayConnection.newBytes
+    #expect(memory.used == 600_000 + task, "its channel is released")
     // The second one is cut off. The first one is gone, so cutting it off would release nothing.
     let (second, secondChannel) = try Self.connection(parts.operations, work: 600_000)
     firstChannel.embeddedEventLoop.run()
     secondChannel.embeddedEventLoop.run()
     #expect(firstChannel.isActive && !secondChannel.isActive)
     second.lose()
-    #expect(memory.used == 1_200_000 && memory.isExhausted)
+    #expect(memory.used == 1_200_000 + 2 * task && memory.isExhausted)
     // The connections end before the writes.
     first.end()
     second.end()
@@ -56,6 +57,27 @@ import Testing
     #expect(memory.used == 600_000 && !memory.isExhausted)
     second.charge(0)
     #expect(memory.used == 0)
+  }
+
+  @Test func `a connection that is gone stays charged for its requests until they have ended`()
+    async throws
+  {
+    let parts = try await Self.parts()
+    let memory = parts.operations.memory
+    let (connection, channel) = try Self.connection(parts.operations, work: 50_000)
+    connection.charge(head: 40_000)
+    connection.charge(input: 30_000)
+    connection.charge(output: 20_000)
+    connection.receivedBody(10_000)
+    #expect(memory.used == 150_000 + GatewayConnection.baseBytes)
+    connection.lose()
+    let task = GatewayConnection.baseBytes - GatewayConnection.newBytes
+    #expect(memory.used == 100_000 + task)
+    connection.charge(0)
+    #expect(memory.used == 50_000 + task)
+    connection.end()
+    #expect(memory.used == 0)
+    _ = try? channel.finish()
   }
 
   @Test func `a connection that has closed itself is not reported as cut off`() async throws {
@@ -115,7 +137,7 @@ import Testing
         return before
       }
       try await eventually { server.gate.count == 0 }
-      let mostBytes = before - GatewayConnection.baseBytes + MemoryBudget.reportBytes
+      let mostBytes = before - GatewayConnection.newBytes + MemoryBudget.reportBytes
       try await eventually { memory.used <= mostBytes }
       #expect(memory.used >= 1024 + bytes)
       gate.open()
