@@ -69,11 +69,7 @@ struct NamespaceFolders: Sendable {
 
   /// Creates a namespace that does not exist. A crash leaves all of it or none.
   func create(_ name: NamespaceName) throws {
-    if access(removalNote(of: name), F_OK) == 0 {
-      do throws(FileError) { try AtomicFile.remove(removalNote(of: name)) } catch {
-        throw Failure("\(error.path) cannot be removed: \(error.reason)")
-      }
-    }
+    try removeRemovalNote(of: name)
     let number = String(Composition.random(), radix: 16)
     try SQLiteStore.create(
       folder: path(of: name), through: "\(folder)/\(Self.newPrefix)\(name)-\(number)")
@@ -122,8 +118,34 @@ struct NamespaceFolders: Sendable {
     }
   }
 
+  /// Removes the note of the removal of each namespace that exists: somebody has put the folder back, so the backups
+  /// that have it are needed again if it is lost.
+  func forgetRemovals() throws {
+    for entry in try entries() where entry.hasBytePrefix(Self.notePrefix) {
+      let name = entry.utf8.dropFirst(Self.notePrefix.utf8.count)
+      guard let name = try? NamespaceName(String(decoding: Array(name), as: UTF8.self)) else {
+        continue
+      }
+      try forgetRemoval(of: name)
+    }
+  }
+
+  /// Removes the note of the removal of a namespace, if the namespace exists.
+  func forgetRemoval(of name: NamespaceName) throws {
+    if exists(name) { try removeRemovalNote(of: name) }
+  }
+
+  private func removeRemovalNote(of name: NamespaceName) throws {
+    guard access(removalNote(of: name), F_OK) == 0 else { return }
+    do throws(FileError) { try AtomicFile.remove(removalNote(of: name)) } catch {
+      throw Failure("\(error.path) cannot be removed: \(error.reason)")
+    }
+  }
+
   /// Returns the path of the file that notes the removal of a namespace.
-  private func removalNote(of name: NamespaceName) -> String { "\(folder)/.gone-\(name)" }
+  private func removalNote(of name: NamespaceName) -> String {
+    "\(folder)/\(Self.notePrefix)\(name)"
+  }
 
   /// Returns the name of the namespace in the name of a rest: `.removed-NAME-NUMBER`.
   private static func name(ofRest rest: String) -> NamespaceName? {
@@ -135,6 +157,8 @@ struct NamespaceFolders: Sendable {
   /// The beginnings of the names of folders that are being created or deleted. The name of a namespace has no dot.
   private static let newPrefix = ".new-"
   private static let removedPrefix = ".removed-"
+  /// The beginning of the name of a file that notes a removal.
+  private static let notePrefix = ".gone-"
 
   /// The folder with the folders of namespaces.
   private var folder: String { dataFolder + "/" + Self.name }

@@ -45,6 +45,7 @@ struct NamespaceOpening: NamespaceSource {
     configuration.createsFolder = isEmulator
     let (store, rules) = try await Self.beside { [configuration, folders, isEmulator] in
       if isEmulator, !folders.exists(name) { try folders.create(name) }
+      try folders.forgetRemoval(of: name)
       // The rules come first: with invalid rules nothing is opened.
       let rules = try RulesKeeper(folder: folder, initial: isEmulator ? .open : .locked)
       return (try SQLiteStore(folder: folder, configuration: configuration), rules)

@@ -286,6 +286,7 @@ struct Serve: AsyncParsableCommand {
       keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
       token = try AdministratorToken.loadOrCreate(in: folder)
       let folders = NamespaceFolders(folder)
+      try folders.forgetRemovals()
       for name in try folders.lostNames() {
         logger.error(
           "a namespace has lost its database, and no backup can be made",

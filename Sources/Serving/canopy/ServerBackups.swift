@@ -61,7 +61,11 @@ extension BackupMaker {
     let folders = NamespaceFolders(folder)
     return BackupMaker(
       folder: folder, isServed: isServed,
-      namespaces: { try folders.names().map { ($0, try folders.existingPath(of: $0)) } },
+      namespaces: {
+        // The removal of an old backup depends on these notes.
+        if isServed { try folders.forgetRemovals() }
+        return try folders.names().map { ($0, try folders.existingPath(of: $0)) }
+      },
       program: "canopy \(Canopy.version)", now: Composition.now, pace: pace,
       space: space, fileProblem: SmallFiles.problem)
   }

@@ -1,16 +1,20 @@
 internal import CanopyEngine
 internal import CanopyRows
 internal import CanopyTree
+internal import Foundation
 internal import GRDB
 
 /// The removal of the commits that a damaged folder cannot use.
 ///
 /// The commits after the checkpoint are kept up to the first that is missing or altered. This needs the number of the
-/// checkpoint. If it is lost:
-/// - With all commits up to the last one that was stored, all are applied again. They are absolute, so those that the
-///   checkpoint contains change nothing.
+/// checkpoint. If that is lost, or the rows of the checkpoint do not have their sum:
+/// - If no commit is missing up to the last one that was stored, all are applied again. They are absolute, so they
+///   change nothing in rows that contain them, and replace the values of rows that are older.
 /// - Otherwise the commits before a gap would take back what the commits in the gap have changed. So the values of the
 ///   checkpoint tell which commits it contains (see `CheckpointAge`), and only later ones are applied.
+///
+/// The number of the checkpoint can be an older one with a right checksum, if the disk has lost the write of its page.
+/// Then the rows have values of later commits, and the commits after that number are no longer there.
 struct CommitRepair {
   let db: Database
   let tail: Tail?
@@ -19,9 +23,22 @@ struct CommitRepair {
   ///
   /// - Parameters:
   ///   - meta: gets the number of the checkpoint and the beginning of the chain.
-  ///   - isTrusted: whether the numbers of `meta` are those that were stored.
-  func run(_ meta: inout Meta, isTrusted: Bool) throws -> [String] {
-    isTrusted ? try repair(&meta) : try repairWithoutCheckpoint(&meta)
+  ///   - isTrusted: whether the numbers of `meta` have the checksum that was stored with them.
+  ///   - hasLostRows: whether rows of the checkpoint are missing or older.
+  func run(_ meta: inout Meta, isTrusted: Bool, hasLostRows: Bool) throws -> [String] {
+    if isTrusted, !hasLostRows { return try repair(&meta) }
+    var notes = isTrusted ? [] : ["the numbers of the checkpoint and its sums"]
+    let bounds = try Row.fetchOne(db, sql: "SELECT min(sequence), max(sequence) FROM commits")
+    if let first = bounds?.number(0), let last = bounds?.number(1) {
+      notes += try applyAgain(first...last, &meta, isTrusted: isTrusted, hasLostRows: hasLostRows)
+    } else if isTrusted {
+      notes += try repair(&meta)
+    } else {
+      notes.append("all commits after the checkpoint, whose number is unknown")
+      meta[.checkpoint] = max(0, meta[.checkpoint])
+      try keep(meta[.checkpoint] + 1, through: meta[.checkpoint], &meta)
+    }
+    return notes
   }
 
   private func repair(_ meta: inout Meta) throws -> [String] {
@@ -44,42 +61,70 @@ struct CommitRepair {
     return notes
   }
 
-  private func repairWithoutCheckpoint(_ meta: inout Meta) throws -> [String] {
-    var notes = ["the numbers of the checkpoint and its sums"]
-    let bounds = try Row.fetchOne(db, sql: "SELECT min(sequence), max(sequence) FROM commits")
-    guard let first = bounds?.number(0), let last = bounds?.number(1) else {
-      notes.append("all commits after the checkpoint, whose number is unknown")
-      meta[.checkpoint] = max(0, meta[.checkpoint])
-      try keep(meta[.checkpoint] + 1, through: meta[.checkpoint], &meta)
-      return notes
-    }
-    let commits = try provenCommits(
-      after: first - 1, [meta.baseChecksum, Checksum()], isCertain: first == 1)
-    if first > 1, meta[.base] != first - 1 {
+  /// Keeps the commits that must be applied again.
+  ///
+  /// - Parameter found: the numbers of the first and the last commit.
+  private func applyAgain(
+    _ found: ClosedRange<Int64>, _ meta: inout Meta, isTrusted: Bool, hasLostRows: Bool
+  ) throws -> [String] {
+    let first = found.lowerBound
+    // The rows have the values of this commit and of those before it, and perhaps of later ones.
+    let known = isTrusted ? meta[.checkpoint] : first - 1
+    let last = max(found.upperBound, tail?.sequence ?? 0, meta.lastCommit, known)
+    var notes: [String] = []
+    if !isTrusted, first > 1, meta[.base] != first - 1 {
       notes.append("the commits before \(first), unless the checkpoint contains them")
     }
-    let stored = max(last, tail?.sequence ?? 0, meta.lastCommit)
-    var checkpoint = first - 1
-    if commits.runs != [first...stored] {
+    let commits = try provenCommits(
+      after: first - 1, [meta.baseChecksum, Checksum()],
+      isCertain: first == 1 || isTrusted && meta[.base] == first - 1)
+    var reached = known
+    var run = commits.run(at: known)
+    if run?.upperBound != last {
       // The age needs valid sums.
-      meta[.checkpoint] = checkpoint
+      meta[.checkpoint] = known
       try meta.write(db)
       meta = try Meta.readUnchecked(db)
-      checkpoint = try CheckpointAge(db: db).newestCommit(of: commits, orElse: checkpoint)
-      let missing = gaps(in: commits, first...stored)
-      notes += missing.filter { $0.upperBound <= checkpoint }.prefix(10).map {
-        "\(text($0)), which the checkpoint seems to contain, because it has values of commit \(checkpoint); if not, "
-          + "the values that they changed are older"
+      // Only commits of the checkpoint are removed from the beginning of the journal. So if more are missing there, the
+      // number is probably an older one.
+      let least = max(known, first - 1)
+      let age = try CheckpointAge(db: db).newestCommit(of: commits, orElse: least)
+      if age > (isTrusted ? run?.upperBound ?? known : known) {
+        reached = age
+        run = commits.run(at: age)
+        let reason = age > least ? "it has values of commit \(age)" : "all earlier ones are missing"
+        notes += gaps(in: commits, known + 1..<last + 1).filter { $0.upperBound <= age }
+          .prefix(10).map {
+            "\(text($0)), which the checkpoint seems to contain, because \(reason); if not, "
+              + "the values that they changed are older"
+          }
       }
     }
-    let end = commits.end(ofRunWith: checkpoint + 1)
-    if end < stored {
+    // Without a gap, or if the number of the checkpoint is right, earlier commits take back no value.
+    let takesNothingBack = run?.upperBound == last || reached == known
+    let begin = takesNothingBack ? run?.lowerBound ?? reached + 1 : reached + 1
+    let end = run?.upperBound ?? reached
+    if hasLostRows, begin <= end { notes.append(try lossOfRows(from: begin)) }
+    if end < last {
       notes.append(
-        "\(text(end + 1...stored)); the values that they changed may be those of earlier commits")
+        "\(text(end + 1...last)); the values that they changed may be those of earlier commits")
     }
-    notes += unprovenNotes(commits, in: checkpoint + 1..<end + 1)
-    try keep(checkpoint + 1, through: end, &meta)
+    notes += unprovenNotes(commits, in: begin..<end + 1)
+    try keep(begin, through: end, &meta)
     return notes
+  }
+
+  /// Returns a description of the values that are lost with rows of the checkpoint, though commits are applied again.
+  private func lossOfRows(from first: Int64) throws -> String {
+    guard first > 1 else {
+      return "only the stored form of these rows: the commits from the first on have all values, "
+        + "and are applied again"
+    }
+    let time = try Int64.fetchOne(
+      db, sql: "SELECT time FROM commits WHERE sequence = ?", arguments: [first])
+    let date = Date(timeIntervalSince1970: Double(time ?? 0) / 1_000).formatted(.iso8601)
+    return "the values of these rows that were last written before commit \(first) of \(date); "
+      + "the commits from it on are applied again"
   }
 
   private func text(_ range: ClosedRange<Int64>) -> String {
@@ -99,16 +144,14 @@ struct CommitRepair {
   }
 
   /// Returns the ranges of the commits that are not proven.
-  private func gaps(
-    in commits: ProvenCommits, _ range: ClosedRange<Int64>
-  ) -> [ClosedRange<Int64>] {
+  private func gaps(in commits: ProvenCommits, _ range: Range<Int64>) -> [ClosedRange<Int64>] {
     var gaps: [ClosedRange<Int64>] = []
     var next = range.lowerBound
     for run in commits.runs {
       if next < run.lowerBound { gaps.append(next...run.lowerBound - 1) }
-      next = run.upperBound + 1
+      next = max(next, run.upperBound + 1)
     }
-    if next <= range.upperBound { gaps.append(next...range.upperBound) }
+    if next < range.upperBound { gaps.append(next...range.upperBound - 1) }
     return gaps
   }
 
@@ -153,7 +196,7 @@ struct CommitRepair {
   }
 }
 
-/// The age of a checkpoint whose number is lost, by its values.
+/// The age of a checkpoint whose number is lost or may be an older one, by its values.
 ///
 /// Each commit has a vote. It votes for a newer checkpoint if the checkpoint has its values and not those from before
 /// it, and for an older one if it has the values from before it. A location counts only for the last commit that writes it.

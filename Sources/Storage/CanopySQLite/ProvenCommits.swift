@@ -88,6 +88,11 @@ struct ProvenCommits {
     }
   }
 
+  /// Returns the run that has a commit or begins with the next one; nil if there is none.
+  func run(at sequence: Int64) -> ClosedRange<Int64>? {
+    runs.first { $0.contains(sequence) || $0.lowerBound == sequence + 1 }
+  }
+
   /// Returns the last commit of the run that has a commit, or the number before that commit if no run has it.
   func end(ofRunWith sequence: Int64) -> Int64 {
     runs.first { $0.contains(sequence) }?.upperBound ?? sequence - 1

@@ -103,11 +103,13 @@ private struct Repair {
     var meta = try Meta.readUnchecked(db)
     let isTrusted = (try? Meta.read(db)) != nil
     if !isTrusted { try correct(&meta) }
-    notes += try repairLeaves(&meta, isTrusted)
+    let lostRows = try LeafRepair(db: db).run(&meta, isTrusted: isTrusted)
+    notes += lostRows
     var stale: [SealedTable] = []
     for table in SealedTable.allCases { notes += try repair(table, &stale) }
     notes += try endLogins(after: stale, &meta)
-    notes += try CommitRepair(db: db, tail: tail).run(&meta, isTrusted: isTrusted)
+    notes += try CommitRepair(db: db, tail: tail)
+      .run(&meta, isTrusted: isTrusted, hasLostRows: !lostRows.isEmpty)
     guard !notes.isEmpty else { return [] }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
     meta[.isSealed] = 1
@@ -132,40 +134,6 @@ private struct Repair {
       db, sql: "SELECT max(time) FROM commits WHERE time BETWEEN 0 AND ?", arguments: [now])
     let keyTime = meta.keyTime.flatMap { (0...max(0, now)).contains($0) ? $0 : nil }
     meta[.keyTime] = tail?.time ?? keyTime ?? latest ?? 0
-  }
-
-  private func repairLeaves(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
-    var sums = LeafSums()
-    // As bytes, because an altered path may be no text.
-    var altered: [[UInt8]] = []
-    let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
-    while try rows.next() {
-      let (path, value) = (rows.text(0), rows.text(1))
-      let checksum = Checksum.leaf(path, value)
-      if checksum.stored == rows.number(2),
-        (try? Location(String(decoding: path, as: UTF8.self))) != nil
-      {
-        sums.add(checksum)
-      } else {
-        altered.append(Array(path))
-      }
-    }
-    let delete = try ByteStatement(db, "DELETE FROM leaves WHERE path = ?")
-    for path in altered {
-      try path.withUnsafeBytes {
-        try delete.bind($0, at: 1)
-        try delete.run()
-      }
-    }
-    let expected = meta.leaves
-    meta.leaves = sums
-    if !altered.isEmpty {
-      let names = altered.prefix(10).map { "/" + String(decoding: $0, as: UTF8.self) }
-        .joined(separator: " ")
-      return ["\(altered.count) altered rows of the checkpoint, among them \(names)"]
-    }
-    guard isTrusted, sums != expected else { return [] }
-    return ["rows of the checkpoint: \(sums.count) of \(expected.count) are there"]
   }
 
   /// Removes the altered rows of a table.

@@ -249,9 +249,41 @@ import Testing
     #expect(verified.status == 1 && verified.text.contains("namespace zoo: "), "\(verified)")
   }
 
+  /// Removes a namespace with the command, and puts a copy of its folder back, as an administrator can do.
+  private func removeAndPutBack(_ name: String) async throws {
+    let path = data + "/namespaces/" + name
+    try FileManager.default.copyItem(atPath: path, toPath: folder.file("copy"))
+    try await remove(name, "--yes").expect(status: 0)
+    #expect(try entries().contains(".gone-" + name))
+    try FileManager.default.moveItem(atPath: folder.file("copy"), toPath: path)
+  }
+
+  @Test(arguments: [true, false])
+  func
+    `a namespace whose folder is put back counts as existing when it is used or at the next start`(
+      isUsed: Bool
+    ) async throws
+  {
+    try await createFolder()
+    try await create("shop")
+    var server = try await ServerProcess(data: data)
+    try await administrator(of: server, in: "default").value("BACKUP")
+    if isUsed {
+      try await removeAndPutBack("shop")
+      _ = try await administrator(of: server, in: "shop")
+      #expect(try await server.terminate() == 0)
+    } else {
+      #expect(try await server.terminate() == 0)
+      try await removeAndPutBack("shop")
+      server = try await ServerProcess(data: data)
+      #expect(try await server.terminate() == 0)
+    }
+    #expect(try entries() == ["shop"])
+  }
+
   /// The ways in which the folder of a namespace can disappear.
   enum Disappearance: CaseIterable {
-    case command, interruptedCommand, loss, lossAfterNewCreation
+    case command, interruptedCommand, loss, lossAfterNewCreation, lossAfterReturnAtBackup
   }
 
   @Test(arguments: Disappearance.allCases)
@@ -275,11 +307,16 @@ import Testing
       try await remove("shop", "--yes").expect(status: 0)
       try await create("shop")
       try FileManager.default.removeItem(atPath: path)
+    case .lossAfterReturnAtBackup:
+      try await removeAndPutBack("shop")
+      try await client.value("SET /x 0")
+      try await client.value("BACKUP")
+      try FileManager.default.removeItem(atPath: path)
     }
     // A backup of the same commit and second has the same name.
     try await client.value("SET /x 1")
     try await client.value("BACKUP")
-    let isLost = [.loss, .lossAfterNewCreation].contains(disappearance)
+    let isLost = ![.command, .interruptedCommand].contains(disappearance)
     #expect(try await client.value("BACKUPS")["backups"]?.elements?.count == (isLost ? 2 : 1))
     #expect(server.log.contains("an old backup is kept") == isLost)
     #expect(try await server.terminate() == 0)
