@@ -34,10 +34,12 @@ extension Opening {
       var files = FoundFiles(copy)
       lost = missing + (try copy.salvage(hasLog: false, isForced: true, &files) ?? [])
       guard !copy.hasAlteredDefinitions(hasLog: false) else {
-        throw StoreError.beyondRepair(.alteredDefinition(in: path))
+        throw StoreError.alteredDefinition(in: path)
       }
     } catch StoreError.damaged(let text) {
-      throw StoreError.damaged(text.replacing(work, with: folder))
+      throw StoreError.beyondRepair(.damaged(text.replacing(work, with: folder)))
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+      throw StoreError.damagedDefinitions(of: path, error)
     }
     try found.keep()
     try replace(by: copy.path, hasLog: hasLog)
