@@ -39,9 +39,9 @@ struct Composition: Sendable {
     var configuration = configuration
     configuration.logger = logger
     configuration.currentTime = now()
-    let store = try SQLiteStore(folder: folder, configuration: configuration)
+    var store = try SQLiteStore(folder: folder, configuration: configuration)
+    if configuration.acceptsLoss { store = try await store.acceptLossesAndReopen().store }
     do {
-      if configuration.acceptsLoss { try await store.acceptLosses() }
       try await store.beginNewNumbersIfNeeded(at: now())
       try await self.init(
         store: store, engine: engine, settings: settings, hasher: hasher, now: now,

@@ -43,15 +43,16 @@ struct NamespaceOpening: NamespaceSource {
     configuration.logger = logger
     // A command may remove the namespace now.
     configuration.createsFolder = isEmulator
-    let (store, rules) = try await Self.beside { [configuration, folders, isEmulator] in
+    let (opened, rules) = try await Self.beside { [configuration, folders, isEmulator] in
       if isEmulator, !folders.exists(name) { try folders.create(name) }
       try folders.forgetRemoval(of: name)
       // The rules come first: with invalid rules nothing is opened.
       let rules = try RulesKeeper(folder: folder, initial: isEmulator ? .open : .locked)
       return (try SQLiteStore(folder: folder, configuration: configuration), rules)
     }
+    let store =
+      try await configuration.acceptsLoss ? opened.acceptLossesAndReopen().store : opened
     do {
-      if configuration.acceptsLoss { try await store.acceptLosses() }
       try await store.beginNewNumbersIfNeeded(at: Composition.now())
       var configuration = engine
       configuration.indexPlan = rules.indexPlan

@@ -7,6 +7,7 @@ import CanopyRules
 import CanopySession
 import CanopySQLite
 import CanopySystem
+import CanopyTree
 import CanopyWire
 import Foundation
 
@@ -18,14 +19,15 @@ struct Repair: AsyncParsableCommand {
       damaged rows from the copy, and keeps the others and the commits up to the first one that is damaged or missing. \
       It prints one line for each loss, and the times of the newest commit that is kept and of the newest one that was \
       stored. Rules that cannot be read, and lost ones, become rules that allow nothing. Secrets that cannot be read are left out; the \
-      next start makes new ones, and all logins end. The old folder stays as it is. Stop its server first.
+      next start makes new ones, and all logins end. The old folder stays as it is. Stop its server first. The exit code \
+      is 1 if the new folder still has a problem with which a server may not start.
       """)
 
   @OptionGroup var folder: FolderOption
   @Option(help: "The new folder. It must be empty or not exist.") var to: String
 
   func run() async throws {
-    try await Failure.explaining {
+    let problems: [FolderProblem] = try await Failure.explaining {
       let folders = NamespaceFolders(try folder.existingFolder())
       let new = NewFolder(to)
       try new.checkIsFree()
@@ -35,7 +37,7 @@ struct Repair: AsyncParsableCommand {
         throw Failure("\(work) cannot be created: \(String(cString: strerror(errno)))")
       }
       defer { try? FileManager.default.removeItem(atPath: work) }
-      try await Interruption.removing([work]) {
+      return try await Interruption.removing([work]) {
         var lines: [String] = []
         for name in try [.default] + folders.names() {
           lines += try await repair(name, from: folders, to: NamespaceFolders(work))
@@ -46,8 +48,11 @@ struct Repair: AsyncParsableCommand {
         for line in lines { try Output.line(line) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
         try Output.line("\(new.path) has the data that is whole")
+        return problems
       }
     }
+    // A server would not start with the new folder, or would serve damaged data.
+    if problems.contains(where: { $0.kind == .damage }) { throw ExitCode(1) }
   }
 
   /// Copies a namespace and removes its damaged rows. Returns the lines of the report.
@@ -86,14 +91,18 @@ struct Repair: AsyncParsableCommand {
     configuration.acceptsLoss = true
     configuration.keepsDamagedFile = false
     configuration.createsFolder = false
-    let store = try SQLiteStore(folder: folder, configuration: configuration)
-    let result: Result<(Losses, RulesRecord?), any Error>
+    let (losses, store) = try await SQLiteStore(folder: folder, configuration: configuration)
+      .acceptLossesAndReopen(at: Composition.now())
+    let record: RulesRecord?
     do {
-      let losses = try await store.acceptLosses(at: Composition.now())
-      result = .success((losses, try await store.rulesRecord()))
-    } catch { result = .failure(error) }
+      // As a server does at its start.
+      _ = try await store.load(keeping: IndexPlan())
+      record = try await store.rulesRecord()
+    } catch {
+      try? store.close()
+      throw error
+    }
     try store.close()
-    let (losses, record) = try result.get()
     if losses.notes.isEmpty { return (["all commits are kept"], record) }
     func text(_ time: Int64?) -> String {
       time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }

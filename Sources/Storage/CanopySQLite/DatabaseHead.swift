@@ -182,8 +182,9 @@ package struct DatabaseHead: Equatable {
     }
   }
 
-  /// Gives the file the bytes that it had before `replace(by:)`.
-  package func restore() {
+  /// Gives the file, or a copy of it, the bytes that it had before `replace(by:)`.
+  package func restore(in copy: String? = nil) {
+    let path = copy ?? path
     guard let size else {
       unlink(path)
       return

@@ -22,6 +22,12 @@ package struct LogCorrection {
     var offset: Int { index < 0 ? 0 : LogCorrection.offset(ofFrame: index) }
   }
 
+  /// Bytes of a log before they were corrected.
+  struct Found {
+    fileprivate var offset: Int
+    fileprivate var bytes: [UInt8]
+  }
+
   private static let headerBytes = 32
   private static let frameHeaderBytes = 24
   private static let frameBytes = frameHeaderBytes + SQLiteStore.pageBytes
@@ -39,22 +45,51 @@ package struct LogCorrection {
   ///
   /// - Throws: `StoreError.inaccessible`.
   package static func run(database path: String) throws(StoreError) -> Bool {
+    try !correct(database: path).isEmpty
+  }
+
+  /// Corrects the log of a database file. Returns the bytes that were corrected, as they were before.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func correct(database path: String) throws(StoreError) -> [Found] {
     let path = path + "-wal"
     let file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)
     guard file >= 0 else {
       guard errno == ENOENT else { throw .unopenable(path, errno) }
-      return false
+      return []
     }
     defer { close(file) }
-    guard var correction = LogCorrection(file) else { return false }
+    guard var correction = LogCorrection(file) else { return [] }
     correction.readFrames()
-    let changes = correction.provenChanges
-    for change in changes {
-      let count = pwrite(file, change.bytes, change.bytes.count, off_t(change.offset))
-      guard count == change.bytes.count else { throw .unopenable(path, errno) }
+    var found: [Found] = []
+    for change in correction.provenChanges {
+      guard let bytes = read(file, change.bytes.count, at: change.offset) else {
+        throw .unopenable(path, errno)
+      }
+      found.append(Found(offset: change.offset, bytes: bytes))
+      try write(change.bytes, at: change.offset, file, path)
     }
-    guard changes.isEmpty || fsync(file) == 0 else { throw .unopenable(path, errno) }
-    return !changes.isEmpty
+    guard found.isEmpty || fsync(file) == 0 else { throw .unopenable(path, errno) }
+    return found
+  }
+
+  /// Writes bytes that were corrected into a copy of the log, as they were before.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func restore(_ found: [Found], in copy: String) throws(StoreError) {
+    guard !found.isEmpty else { return }
+    let file = open(copy, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard file >= 0 else { throw .unopenable(copy, errno) }
+    defer { close(file) }
+    for part in found { try write(part.bytes, at: part.offset, file, copy) }
+  }
+
+  private static func write(
+    _ bytes: [UInt8], at offset: Int, _ file: Int32, _ path: String
+  ) throws(StoreError) {
+    guard pwrite(file, bytes, bytes.count, off_t(offset)) == bytes.count else {
+      throw .unopenable(path, errno)
+    }
   }
 
   /// Reads the header; nil if it is damaged and not proven.

@@ -66,7 +66,7 @@ extension Opening {
 
   /// Writes the constants and the number of pages that the first page of the database must have, if losses are accepted.
   /// They say nothing about the data, so nothing is lost. With others, SQLite would not read all pages, or not write.
-  func correctHead(_ scan: LogScan?) throws(StoreError) {
+  func correctHead(_ scan: LogScan?, _ found: inout FoundFiles) throws(StoreError) {
     guard configuration.acceptsLoss else { return }
     let head = try DatabaseHead(path)
     // SQLite reads the first page of the log, if there is one. That of a new file is still empty then.
@@ -74,6 +74,7 @@ extension Opening {
     guard head.hasApplicationID || !isInLog && hasTablesOfThisProgram(head, scan),
       let bytes = head.corrected(isInLog: isInLog)
     else { return }
+    found.note(head)
     try head.replace(by: bytes)
     configuration.logger.warning("the first bytes of the database were damaged, and are corrected")
   }
@@ -91,11 +92,14 @@ extension Opening {
   /// that page into the file instead.
   ///
   /// - Returns: the beginning that was replaced; nil if it was not damaged.
-  func replaceDamagedHead(_ scan: LogScan?) throws(StoreError) -> DatabaseHead? {
+  func replaceDamagedHead(
+    _ scan: LogScan?, _ found: inout FoundFiles
+  ) throws(StoreError) -> DatabaseHead? {
     let head = try DatabaseHead(path)
     do { try refuseDamagedHead(head, scan) } catch {
       guard configuration.acceptsLoss, let page = scan?.firstPage, DatabaseHead.isFirstPage(page)
       else { throw error }
+      found.note(head)
       try head.replace(by: page)
       return head
     }

@@ -80,9 +80,12 @@ extension Opening {
   /// SQLite cannot correct such a file in place: to change a row, it searches for it and for its entries in all
   /// indexes.
   ///
+  /// - Parameter isForced: whether to write the new file in any case.
   /// - Returns: a sentence for each table that has lost rows; nil if the file is sound, and as before.
   /// - Throws: any error, such as that of a full disk. Then the file is as before.
-  func salvage(hasLog: Bool) throws -> [String]? {
+  func salvage(
+    hasLog: Bool, isForced: Bool = false, _ found: inout FoundFiles
+  ) throws -> [String]? {
     guard try !DatabaseHead(path).isEmpty, !hasFirstJournal else { return nil }
     let work = salvagedPath
     unlink(work)
@@ -95,10 +98,10 @@ extension Opening {
       throw StoreError.damagedDefinitions(of: path, error)
     }
     // Without a transaction: after an error SQLite would not end it. The folder is locked, so nothing changes meanwhile.
-    let result = Result { try reader.unsafeRead { try salvage($0, to: work) } }
+    let result = Result { try reader.unsafeRead { try salvage($0, to: work, isForced) } }
     try reader.close()
     guard let lost = try result.get() else { return nil }
-    if configuration.keepsDamagedFile { try keepDamagedFile() }
+    try found.keep()
     try replace(by: work, hasLog: hasLog)
     for sentence in lost { configuration.logger.warning("the loss is accepted: \(sentence)") }
     configuration.logger.notice("all rows that can be read are in a new file")
@@ -111,7 +114,9 @@ extension Opening {
   /// Removes the files that a start which was killed has left.
   func removeRests() {
     unlink(salvagedPath)
-    try? FileManager.default.removeItem(atPath: folder + "/" + Opening.oldVersionWork)
+    for name in [Opening.oldVersionWork, Opening.correctedWork] {
+      try? FileManager.default.removeItem(atPath: folder + "/" + name)
+    }
   }
 
   /// Puts a new file in the place of the database and its log.
@@ -133,9 +138,10 @@ extension Opening {
   }
 
   /// Copies all frames of the log into the database file, and waits until the disk has them.
-  private func copyLog() throws {
+  func copyLog() throws {
     var settings = settings
     settings.label = "canopy.store.damaged"
+    settings.prepareDatabase { try Opening.tolerateDefinitions($0) }
     let queue = try DatabaseQueue(path: path, configuration: settings)
     let result = Result {
       try queue.writeWithoutTransaction { db in
@@ -150,17 +156,19 @@ extension Opening {
     try result.get()
   }
 
-  private func salvage(_ source: Database, to work: String) throws -> [String]? {
+  private func salvage(
+    _ source: Database, to work: String, _ isForced: Bool
+  ) throws -> [String]? {
     let id = try Int32.fetchOne(source, sql: "PRAGMA application_id")
     guard id == Schema.applicationID else { return nil }
-    let problem: String
+    var problem: String?
     do {
-      guard let found = try Opening.pageProblem(source, "integrity_check") else { return nil }
-      problem = found
+      problem = try Opening.pageProblem(source, "integrity_check")
     } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
       problem = error.message ?? "malformed"
     }
-    configuration.logger.warning("the pages are damaged: \(problem)")
+    if let problem { configuration.logger.warning("the pages are damaged: \(problem)") }
+    guard problem != nil || isForced else { return nil }
     let queue = try SQLiteStore.unjournaled(work, label: "canopy.store.salvaged")
     let lost = Result {
       try queue.writeWithoutTransaction { target in
@@ -179,26 +187,8 @@ extension Opening {
     do { return try lost.get() } catch { throw StoreError.copying(to: work, error) }
   }
 
-  /// Copies the damaged file and its log to the first free names `damaged-1.sqlite`, `damaged-2.sqlite`, ….
-  private func keepDamagedFile() throws {
-    var number = 1
-    while access(folder + "/damaged-\(number).sqlite", F_OK) == 0 { number += 1 }
-    let kept = folder + "/damaged-\(number).sqlite"
-    for suffix in ["", "-wal"] where access(path + suffix, F_OK) == 0 {
-      do { try FileManager.default.copyItem(atPath: path + suffix, toPath: kept + suffix) } catch {
-        for suffix in ["", "-wal"] { unlink(kept + suffix) }
-        throw StoreError.inaccessible(
-          "\(kept) cannot be written, so the damaged file stays as it is: make room on the disk, or repair the folder "
-            + "with canopy repair to another disk (\(error.localizedDescription))")
-      }
-      try synchronizeFile(kept + suffix)
-    }
-    try synchronizeFolder()
-    configuration.logger.notice(
-      "the damaged file is kept", metadata: ["file": "damaged-\(number).sqlite"])
-  }
-
-  private func synchronizeFile(_ path: String) throws(StoreError) {
+  /// Waits until the disk has a file.
+  func synchronizeFile(_ path: String) throws(StoreError) {
     let file = Foundation.open(path, O_RDONLY | O_CLOEXEC)
     guard file >= 0 else { throw .unopenable(path, errno) }
     defer { close(file) }
@@ -208,7 +198,8 @@ extension Opening {
     }
   }
 
-  private func synchronizeFolder() throws(StoreError) {
+  /// Waits until the disk has the names of the files in the folder.
+  func synchronizeFolder() throws(StoreError) {
     do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
       throw .unopenable(folder, error.code)
     }

@@ -28,21 +28,26 @@ struct Opening {
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
       removeRests()
-      if configuration.acceptsLoss, try LogCorrection.run(database: path) {
-        configuration.logger.warning("the write-ahead log was damaged, and is corrected")
+      var found = FoundFiles(self)
+      if configuration.acceptsLoss {
+        try correctLog(&found)
+        try removeOutdatedLog(&found)
       }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
       // The file has a log already, so a loss of power has undone the removal of the journal.
       if scan != nil, hasFirstJournal { unlink(path + "-journal") }
-      try correctHead(scan)
-      let damagedHead = try replaceDamagedHead(scan)
+      try correctHead(scan, &found)
+      let damagedHead = try replaceDamagedHead(scan, &found)
       var salvaged: [String]?
       var hasLog = scan != nil
       var losses: [String] = []
       do {
         if damagedHead != nil { try refuseShortLog() }
-        if configuration.acceptsLoss { salvaged = try salvage(hasLog: hasLog) }
+        if configuration.acceptsLoss {
+          salvaged =
+            try correctDefinitions(hasLog: hasLog, &found) ?? salvage(hasLog: hasLog, &found)
+        }
         hasLog = hasLog && salvaged == nil
         if hasLog { losses = try inspect(scan) }
         try refuse(losses)
@@ -404,7 +409,13 @@ struct Opening {
   ///
   /// SQLite usually keeps an index of the log in a file that processes share, and locks both. The folder is locked, so no
   /// other process uses it, and the index is in memory instead.
-  func readingPool(hasLog: Bool) throws -> DatabasePool {
+  ///
+  /// - Parameters:
+  ///   - hasLog: whether to read the log. Without it, the file is read as it is.
+  ///   - toleratesDefinitions: whether definitions of tables may be invalid. Their tables are then missing.
+  func readingPool(
+    hasLog: Bool, toleratesDefinitions: Bool = false
+  ) throws -> DatabasePool {
     var settings = settings
     settings.readonly = true
     settings.prepareDatabase { db in
@@ -416,6 +427,9 @@ struct Opening {
     }
     if hasLog {
       settings.prepareDatabase { try $0.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+    }
+    if toleratesDefinitions {
+      settings.prepareDatabase { try Opening.tolerateDefinitions($0) }
     }
     guard sqlite3_compileoption_used("USE_URI") != 0 else {
       return try DatabasePool(path: path, configuration: settings)

@@ -110,7 +110,12 @@ private struct Repair {
     notes += try endLogins(after: stale, &meta)
     notes += try CommitRepair(db: db, tail: tail)
       .run(&meta, isTrusted: isTrusted, hasLostRows: !lostRows.isEmpty)
-    guard !notes.isEmpty else { return [] }
+    // Altered definitions would be proven by their checksum from now on.
+    guard try Schema.hasDefinitionsOfThisVersion(db) else {
+      throw StoreError.alteredDefinition(in: "canopy.sqlite")
+    }
+    let isSame = try meta[.schema] == Schema.checksum(db).stored
+    guard !notes.isEmpty || !isSame else { return [] }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
     meta[.isSealed] = 1
     meta[.schema] = try Schema.checksum(db).stored

@@ -118,7 +118,7 @@ extension SQLiteStore {
   }
 
   /// Returns the problems that reading each row finds.
-  private static func rowProblems(
+  static func rowProblems(
     _ db: Database, _ folder: String, _ losses: [String], _ tail: Tail?
   ) throws -> [String] {
     var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }

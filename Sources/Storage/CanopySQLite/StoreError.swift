@@ -39,6 +39,10 @@ public enum StoreError: Error, Equatable, Sendable {
       return .damaged(
         "the tables of \(path) are not as expected (\(error.message ?? "no details")): restore the data folder "
           + "from a backup")
+    case .SQLITE_CORRUPT where error.message?.utf8.starts(with: invalidDefinition) ?? false:
+      return .damaged(
+        "the definitions of the tables in \(path) are damaged (\(error.message ?? "no details")): \(waysOut)"
+      )
     case .SQLITE_NOTADB, .SQLITE_CORRUPT:
       return .damaged(
         "\(path) is damaged or is not a Canopy database (\(error.message ?? "no details")): restore it from "
@@ -49,6 +53,9 @@ public enum StoreError: Error, Equatable, Sendable {
           + "permissions and the space on the disk")
     }
   }
+
+  /// The beginning of SQLite's message for a definition that it cannot read.
+  private static let invalidDefinition = "malformed database schema".utf8
 
   /// Returns the error of a copy for an error of SQLite, which has a message for the original, but none for the copy.
   static func copying(to path: String, _ error: any Error) -> any Error {

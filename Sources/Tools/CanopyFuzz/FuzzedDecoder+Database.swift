@@ -14,7 +14,9 @@ extension FuzzedDecoder {
     name: "database",
     sources: [
       "Storage/CanopySQLite/Opening.swift", "Storage/CanopySQLite/Opening+Checks.swift",
-      "Storage/CanopySQLite/Opening+Pages.swift", "Storage/CanopySQLite/Meta.swift",
+      "Storage/CanopySQLite/Opening+Pages.swift", "Storage/CanopySQLite/Opening+Log.swift",
+      "Storage/CanopySQLite/Opening+Definitions.swift",
+      "Storage/CanopySQLite/DefinitionRepair.swift", "Storage/CanopySQLite/Meta.swift",
       "Storage/CanopySQLite/CommitRow.swift", "Storage/CanopySQLite/LeafTable.swift",
       "Storage/CanopySQLite/RowCheck.swift", "Storage/CanopySQLite/SealedTable.swift",
       "Storage/CanopySQLite/Repair.swift", "Storage/CanopySQLite/Salvage.swift",

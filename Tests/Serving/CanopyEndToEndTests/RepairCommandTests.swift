@@ -71,6 +71,33 @@ import Testing
       try FileManager.default.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "new"])
   }
 
+  @Test(arguments: [false, true])
+  func `an altered definition is written again, and servers start after that`(inPlace: Bool)
+    async throws
+  {
+    try await fill()
+    let path = URL(filePath: data + "/canopy.sqlite")
+    var bytes = try Data(contentsOf: path)
+    let range = try #require(bytes.range(of: Data("CREATE TRIGGER".utf8)))
+    bytes[range.lowerBound] = UInt8(ascii: "c")
+    try bytes.write(to: path)
+    try await Command.run(["verify", "--data", data]).expect(status: 1)
+    if inPlace {
+      let server = try await ServerProcess(data: data, ["--accept-loss"])
+      #expect(try await server.terminate() == 0)
+    } else {
+      let ending = try await Command.run(["repair", "--data", data, "--to", new])
+      #expect(ending.status == 0 && !ending.text.contains("a problem remains"), "\(ending)")
+      #expect(ending.text.contains("namespace default: all commits are kept"), "\(ending.text)")
+    }
+    let folder = inPlace ? data : new
+    try await Command.run(["verify", "--data", folder]).expect(status: 0)
+    let server = try await ServerProcess(data: folder)
+    #expect(try await server.terminate() == 0)
+    let tree = try await Command.run(["export", "--data", folder, "/n"]).text
+    #expect(tree == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
+  }
+
   @Test func `a folder without damage is kept as a whole`() async throws {
     try await fill()
     let ending = try await Command.run(["repair", "--data", data, "--to", new])

@@ -1,0 +1,59 @@
+internal import CanopyTree
+internal import GRDB
+
+/// The definition of a table, an index or a trigger: a row of `sqlite_schema` without the number of its first page.
+struct Definition: Hashable {
+  let type: ByteString
+  let name: ByteString
+  /// The table of an index or a trigger; the name of a table itself.
+  let table: ByteString
+  /// The statement that creates it; nil for an index that SQLite creates with its table.
+  let sql: ByteString?
+
+  /// The columns of a row. Those of a damaged one may have other values, so they are read as texts.
+  static let columns = """
+    coalesce(CAST(type AS TEXT), '') AS type, coalesce(CAST(name AS TEXT), '') AS name,
+    coalesce(CAST(tbl_name AS TEXT), '') AS tbl_name, CAST(sql AS TEXT) AS sql
+    """
+
+  /// Takes the definition of a row that has these columns.
+  init(_ row: Row) {
+    type = ByteString(row["type"])
+    name = ByteString(row["name"])
+    table = ByteString(row["tbl_name"])
+    sql = (row["sql"] as String?).map { ByteString($0) }
+  }
+
+  /// Returns the definitions of a database in the order in which they were created.
+  static func all(_ db: Database) throws -> [Definition] {
+    try Row.fetchAll(db, sql: "SELECT \(columns) FROM sqlite_schema ORDER BY rowid").map {
+      Definition($0)
+    }
+  }
+
+  /// Whether SQLite itself creates the table or the index, with another table.
+  var isOfSQLite: Bool { name.text.utf8.starts(with: "sqlite_".utf8) }
+}
+
+extension Schema {
+  /// The definitions of a version, and its record of migrations.
+  struct VersionDefinitions {
+    let record: [ByteString]
+    let definitions: [Definition]
+  }
+
+  /// Returns the definitions of all versions, the oldest first.
+  static func versions() throws -> [VersionDefinitions] {
+    var configuration = GRDB.Configuration()
+    configuration.prepareDatabase { $0.add(function: SealedTable.function) }
+    let new = try DatabaseQueue(configuration: configuration)
+    let migrator = migrator
+    var record: [ByteString] = []
+    return try migrator.migrations.map { name in
+      try migrator.migrate(new, upTo: name)
+      record.append(ByteString(name))
+      return VersionDefinitions(
+        record: record, definitions: try new.read { try Definition.all($0) })
+    }
+  }
+}
