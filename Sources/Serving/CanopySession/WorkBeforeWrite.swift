@@ -4,7 +4,7 @@ internal import Synchronization
 /// a compare-and-set compares.
 ///
 /// A front end cancels it when the connection of the write is lost. The client cannot know whether such a write was made,
-/// and others need the turns and the memory. A write that the writer has got is made in any case.
+/// and others need the turns and the memory. A write whose turn has begun is made in any case.
 ///
 /// Safe to use from any thread.
 public final class WorkBeforeWrite: Sendable {
@@ -29,8 +29,8 @@ public final class WorkBeforeWrite: Sendable {
     if isCancelled { task.cancel() }
   }
 
-  /// Cancels the part of the work that is under way, and those that follow. The write is refused with
-  /// `WireError.cancelled`, unless the writer gets it first.
+  /// Cancels the part of the work that waits for a turn, and those that follow. The write is refused with
+  /// `WireError.cancelled`, unless its last turn has begun.
   public func cancel() {
     let task = state.withLock { state in
       state.isCancelled = true
