@@ -76,6 +76,7 @@ import Testing
         notes.contains {
           $0.hasPrefix("all sessions") && Self.loginTables.contains(table)
             || $0.contains("on-disconnect writes") && Self.disconnectTables.contains(table)
+            || $0.hasPrefix("the replies to") && table.hasSameBytes(as: "client_writes")
         }
         || notes.contains { $0.contains("tokens") } && table.hasSameBytes(as: "custom_sessions")
       let isNamed = notes.contains { $0.contains("table \(table)") }
