@@ -20,7 +20,7 @@ import Testing
     tables = try await AllTables(folder, &random)
   }
 
-  /// The bytes of the pages with definitions that are no text.
+  /// The bytes of the pages with definitions that belong to no text.
   private struct Forms {
     /// The offsets of the heads of pages, with the places of their rows.
     var heads: [Int] = []
