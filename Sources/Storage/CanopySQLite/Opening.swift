@@ -242,7 +242,9 @@ struct Opening {
     var losses: [String] = []
     // With the same number of changes, `canopy.tail` was written at the change of this number or later.
     let isTailNewer = tail.map { $0.tail.revision >= meta[.revision] } ?? false
-    let stored = max(tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit)
+    // The last commit of the checkpoint always stays in the journal.
+    let stored = max(
+      tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit, meta[.checkpoint])
     if stored > last.sequence {
       let first = last.sequence + 1
       let missing =
