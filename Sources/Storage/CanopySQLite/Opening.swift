@@ -29,9 +29,10 @@ struct Opening {
     do {
       removeRests()
       var found = FoundFiles(self)
+      var lostWithLog: [String] = []
       if configuration.acceptsLoss {
         try correctLog(&found)
-        try removeOutdatedLog(&found)
+        lostWithLog = try removeOutdatedLog(&found)
       }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
@@ -77,7 +78,7 @@ struct Opening {
         }
         throw error
       }
-      losses += salvaged ?? []
+      losses += lostWithLog + (salvaged ?? [])
       isOpen = true
       return (pool, losses)
     } catch {
