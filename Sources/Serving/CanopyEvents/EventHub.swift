@@ -204,14 +204,17 @@ package final class EventHub: Sendable {
 
   /// Replaces the authorizations of subscriptions. `done` is called on the loop when the subscriptions that they deny
   /// are cancelled.
+  ///
+  /// - Parameter turns: their connection and its network, which share their turns.
   package func reauthorize(
     _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
-    done: @escaping () -> Void
+    of turns: TurnGroup?, done: @escaping () -> Void
   ) {
     let done = NIOLoopBound(done, eventLoop: loop)
     engine.setAuthorizations(
-      changes.compactMap { change in change.subscription.listener.map { ($0, change.authorization) }
-      }
+      changes.compactMap { change in
+        change.subscription.listener.map { ($0, change.authorization) }
+      }, of: turns
     ) { [self] in
       call { done.value() }
     }

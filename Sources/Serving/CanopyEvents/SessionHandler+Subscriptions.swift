@@ -76,7 +76,7 @@ extension SessionHandler {
     let changes = subscriptions.compactMap { number, listening in
       subscribers[number].map { ($0, operations.listenAuthorization(listening, as: identity)) }
     }
-    hub.reauthorize(changes) { [self] in
+    hub.reauthorize(changes, of: client.turns) { [self] in
       session.reauthorized()
       watchIdentity()
       advance(context)
