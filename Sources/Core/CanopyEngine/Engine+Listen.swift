@@ -33,9 +33,9 @@ extension Engine {
   ///     its group may still be called for the others. Nil: the listener is never authorized again, and
   ///     can be given no authorization.
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
-  ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
-  ///     `refusal`; then the listener is never called.
-  /// - Returns: the listener that begins, for `move`.
+  ///     at once when the engine is stopping. It gets no id when the engine is stopping, the listener was cancelled, or the
+  ///     start has a `refusal`; then the listener is never called.
+  /// - Returns: the listener that begins, for `move` and `cancel`.
   @discardableResult
   public func listen(
     _ listening: Listening, group: (any ListenerGroup)? = nil, owner: ListenerOwner? = nil,
@@ -50,6 +50,12 @@ extension Engine {
         number: number, listening: listening, group: group, owner: owner,
         authorization: authorization, listener: listener, denied: denied, started: started))
     return StartingListenerID(number: number)
+  }
+
+  /// Notes that a listener is not wanted any more, because its client is gone. If it has not begun, it does not begin:
+  /// `started` gets no id. Safe to call from any thread.
+  public func cancel(_ starting: StartingListenerID) {
+    startingListeners.cancel(starting.number)
   }
 
   /// Moves listeners to another group, between two commits: the group is notified of every later commit for them,
@@ -113,7 +119,8 @@ extension Engine {
     _ group: ObjectIdentifier? = nil, after change: @escaping @Sendable () -> Void = {},
     completion: @escaping @Sendable () -> Void = {}
   ) {
-    reauthorize(.group(group, after: change), completion)
+    if let group { authorizations.announceChange(of: group, after: snapshot.sequence) }
+    reauthorize(.group(group, after: change), of: .revocations, completion)
   }
 
   /// Authorizes all listeners again in later turns, after something has changed that authorizations depend on. Call it on

@@ -245,6 +245,7 @@ open class SessionHandler {
       case .resume(let number, let since, let listening):
         resume(context, number, since: since, listening)
       case .unlisten(let number, let code): unlisten(number, code)
+      case .endSubscriptions(let bytes): endSubscriptions(bytes: bytes)
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
       case .release(let login): operations.sessions.remove(login)
