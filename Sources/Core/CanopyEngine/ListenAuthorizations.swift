@@ -157,7 +157,7 @@ final class ListenAuthorizations: Sendable {
     /// The cases that are not hidden, by the locations that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
-    /// The groups whose cases are to wait as soon as the engine's thread comes to it.
+    /// The groups whose cases are to wait when it is their turn on the engine's thread.
     var announced = AnnouncedChanges()
     /// The number of cases that wait to be authorized again.
     var waitingCases = 0

@@ -41,7 +41,7 @@ final class StartingListeners: Sendable {
   private struct State {
     var last = 0
     var numbers: Set<Int> = []
-    /// Those of them that are not wanted any more.
+    /// The numbers of those that are not wanted any more.
     var unwanted: Set<Int> = []
     /// The tasks that wait for their turns of long verdicts.
     var tasks: [Int: Task<Void, Never>] = [:]

@@ -200,7 +200,7 @@ extension ListenAuthorizationTests {
     }
   }
 
-  @Test func `the events of a login that has ended are checked before the engine comes to it`()
+  @Test func `the events of a login that has ended are checked before the turn of the engine`()
     async throws
   {
     final class Login: Sendable {}
