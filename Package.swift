@@ -398,7 +398,9 @@ let package = Package(
       path: "Tests/Serving/CanopyDiskTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyEndToEndTests",
-      dependencies: ["canopy", "CanopyTree", "CanopyBackup", "CanopyTesting"],
+      dependencies: [
+        "canopy", "CanopyBackup", "CanopyEngine", "CanopySQLite", "CanopyTesting", "CanopyTree",
+      ],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyClientTests",

@@ -17,7 +17,8 @@ extension IdentityService {
       return IdentityResponse(try await result(of: request))
     } catch {
       let known = IdentityError(error)
-      if known.isFailure { report(failure: error) }
+      // The client of a request that was cancelled is gone. That is not a fault.
+      if known.isFailure, !(error is CancellationError) { report(failure: error) }
       return known.response
     }
   }

@@ -33,9 +33,9 @@ extension Engine {
   ///     its group may still be called for the others. Nil: the listener is never authorized again, and
   ///     can be given no authorization.
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
-  ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
-  ///     `refusal`; then the listener is never called.
-  /// - Returns: the listener that begins, for `move`.
+  ///     at once when the engine is stopping. It gets no id when the engine is stopping, the listener was cancelled, or the
+  ///     start has a `refusal`; then the listener is never called.
+  /// - Returns: the listener that begins, for `move` and `cancel`.
   @discardableResult
   public func listen(
     _ listening: Listening, group: (any ListenerGroup)? = nil, owner: ListenerOwner? = nil,
@@ -50,6 +50,12 @@ extension Engine {
         number: number, listening: listening, group: group, owner: owner,
         authorization: authorization, listener: listener, denied: denied, started: started))
     return StartingListenerID(number: number)
+  }
+
+  /// Notes that a listener is not wanted any more, because its client is gone. If it has not begun, it does not begin:
+  /// `started` gets no id. Safe to call from any thread.
+  public func cancel(_ starting: StartingListenerID) {
+    startingListeners.cancel(starting.number)
   }
 
   /// Moves listeners to another group, between two commits: the group is notified of every later commit for them,
@@ -82,24 +88,28 @@ extension Engine {
   }
 
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners
-  /// that may no longer listen are denied before `completion` is called.
+  /// that may no longer listen are denied before `completion` is called. But if a verdict takes many steps of the rules, a
+  /// group that checks authorizations gets it later, and checks the events until then.
   ///
   /// Many listeners are authorized in several turns: see `ReauthorizationQueue`. Until its turn a listener has its old
   /// authorization.
   ///
-  /// - Parameter completion: called once, on the engine's thread, or at once when the engine is stopping.
+  /// - Parameters:
+  ///   - turns: the connection of the listeners and its network, which share their steps; nil for the server.
+  ///   - completion: called once, on the engine's thread, or at once when the engine is stopping.
   public func setAuthorizations(
-    _ changes: [(id: ListenerID, authorization: ListenAuthorization?)],
+    _ changes: [(id: ListenerID, authorization: ListenAuthorization?)], of turns: TurnGroup? = nil,
     completion: @escaping @Sendable () -> Void
   ) {
-    reauthorize(.changes(changes[...]), completion)
+    reauthorize(.changes(changes[...]), of: Reauthorization.Owner(turns), completion)
   }
 
   /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
   /// Listeners that may no longer listen are notified of no commit that is proposed after `completion` was called. Those
   /// of a group that checks authorizations get no events of commits after `change`.
   ///
-  /// Many listeners are authorized in several turns, as in `setAuthorizations`.
+  /// Many listeners are authorized in several turns, as in `setAuthorizations`. But for a group of authorizations the
+  /// change may have been made before this call. From now on its events are checked, however much other work there is.
   ///
   /// - Parameters:
   ///   - group: the group of authorizations to repeat; nil for all.
@@ -109,7 +119,8 @@ extension Engine {
     _ group: ObjectIdentifier? = nil, after change: @escaping @Sendable () -> Void = {},
     completion: @escaping @Sendable () -> Void = {}
   ) {
-    reauthorize(.group(group, after: change), completion)
+    if let group { authorizations.announceChange(of: group, after: snapshot.sequence) }
+    reauthorize(.group(group, after: change), of: .revocations, completion)
   }
 
   /// Authorizes all listeners again in later turns, after something has changed that authorizations depend on. Call it on
@@ -118,15 +129,15 @@ extension Engine {
   /// From now on groups that check authorizations do so before they deliver events.
   public func reauthorizeAll() {
     assertOnThread()
-    let cases = authorizations.cases(of: nil)
-    authorizations.wait(cases, since: snapshot.sequence)
-    reauthorize(.cases(cases[...], mayTakeLong: false), {})
+    let cases = authorizations.waitForVerdicts(of: nil, since: snapshot.sequence)
+    reauthorize(.cases(cases[...], mayTakeLong: false))
   }
 
   private func reauthorize(
-    _ work: Reauthorization.Work, _ completion: @escaping @Sendable () -> Void
+    _ work: Reauthorization.Work, of owner: Reauthorization.Owner = .server,
+    _ completion: @escaping @Sendable () -> Void = {}
   ) {
-    let added = Reauthorization(work: work, completion: completion)
+    let added = Reauthorization(owner: owner, work: work, completion: completion)
     guard reauthorizations.add(added) else { return }
     goOnReauthorizing()
   }
@@ -185,7 +196,7 @@ extension Engine {
         authorizations.setVerdict(
           verdict, of: id, at: commit.time, after: commit.sequence, isLast: false))
     }
-    if !later.isEmpty { reauthorize(.cases(later[...], mayTakeLong: false), {}) }
+    if !later.isEmpty { reauthorize(.cases(later[...], mayTakeLong: false)) }
   }
 
   /// The most verdicts that are repeated for a batch before it is published.
@@ -216,7 +227,7 @@ extension Engine {
   func end(_ denied: ListenAuthorizations.Denied) {
     let left = listeners.remove(denied.ids, ofGroupsAtMost: Engine.removedAtOnceMax)
     for notify in denied.notices { notify() }
-    if !left.isEmpty { reauthorize(.removals(left[...], from: listeners), {}) }
+    if !left.isEmpty { reauthorize(.removals(left[...], from: listeners)) }
   }
 
   /// The most listeners of groups that a verdict removes at once.

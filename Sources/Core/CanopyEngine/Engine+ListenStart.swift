@@ -36,6 +36,11 @@ extension Engine {
     ) { [self] in
       assertOnThread()
       let snapshot = snapshot
+      guard startingListeners.isWanted(starting.number) else {
+        end(starting, nil, ListenStart(listening, snapshot))
+        starting.group?.batchEnded(snapshot)
+        return
+      }
       guard let (verdict, time) = verdict(of: starting, found, in: snapshot, triesLeft) else {
         return authorizeBeside(starting, triesLeft: triesLeft - 1)
       }
@@ -92,10 +97,11 @@ extension Engine {
       || found.seen.allSatisfy { root.at($0.path).isUnchanged(from: $0.node) }
   }
 
-  /// Asks for the verdict of a listener beside the engine's thread, and begins again.
+  /// Asks for the verdict of a listener beside the engine's thread, and begins again. One that is not wanted any more waits
+  /// for no turn.
   private func authorizeBeside(_ starting: StartingListener, triesLeft: Int) {
     guard let authorization = starting.authorization else { return }
-    Task { [self] in
+    startingListeners.begin(starting.number) { [self] in
       let found = try? await longStarts.withTurn(of: starting.turns) {
         await withCheckedContinuation { continuation in
           let ask = { @Sendable [self] in continuation.resume(returning: find(authorization)) }

@@ -96,7 +96,7 @@ public struct ListenAuthorization: Sendable {
 /// commit before they deliver its events. So no listener gets events that it may not get, and no writer waits for the
 /// verdicts about all listeners. A verdict that takes many steps is postponed for the same reason.
 ///
-/// Only the engine's thread uses it, except for `remove` and the checks of event loops.
+/// Only the engine's thread uses it, except for `remove`, `announceChange` and the checks of event loops.
 final class ListenAuthorizations: Sendable {
   /// The number of a case.
   typealias CaseID = Int
@@ -157,6 +157,8 @@ final class ListenAuthorizations: Sendable {
     /// The cases that are not hidden, by the locations that their verdicts depend on.
     var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
+    /// The groups whose cases are to wait when it is their turn on the engine's thread.
+    var announced = AnnouncedChanges()
     /// The number of cases that wait to be authorized again.
     var waitingCases = 0
     /// The last commit whose events are to be checked when no case waits.
@@ -166,8 +168,8 @@ final class ListenAuthorizations: Sendable {
   }
 
   private let state = Mutex(State())
-  /// The last commit whose events are to be checked; `.max` while a case waits. So an event loop asks for the listeners
-  /// of a view only if there is anything to check.
+  /// The last commit whose events are to be checked; `.max` while a case waits, or is to wait. So an event loop asks for
+  /// the listeners of a view only if there is anything to check.
   private let uncheckedUpTo = Atomic<Int64>(0)
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
@@ -190,8 +192,8 @@ final class ListenAuthorizations: Sendable {
   private func change<R>(_ body: (inout State) -> R) -> R {
     state.withLock { state in
       let result = body(&state)
-      uncheckedUpTo.store(
-        state.waitingCases > 0 ? .max : state.lastUnchecked, ordering: .releasing)
+      let mayWait = state.waitingCases > 0 || !state.announced.isEmpty
+      uncheckedUpTo.store(mayWait ? .max : state.lastUnchecked, ordering: .releasing)
       return result
     }
   }
@@ -223,16 +225,30 @@ final class ListenAuthorizations: Sendable {
     after sequence: Int64
   ) {
     change { state in
-      guard let entry = state.entries[id] else { return }
-      let old = entry.caseID.flatMap { state.cases[$0] }
-      state.leave(id)
-      state.join(id, authorization, verdict, at: time)
-      // The event loop may have events that the former authorization would deny.
-      let last = old?.waitsSince == nil ? old?.uncheckedUpTo ?? 0 : sequence
-      state.entries[id]?.uncheckedUpTo = max(entry.uncheckedUpTo, last)
-      state.lastUnchecked = max(state.lastUnchecked, last)
+      guard let caseID = state.move(id, to: authorization, after: sequence) else { return }
+      state.setVerdict(verdict, of: caseID, at: time)
     }
   }
+
+  /// Gives a listener another authorization before its verdict is known. Its case waits for that, and event loops check.
+  ///
+  /// - Parameter sequence: the last commit before the change.
+  /// - Returns: the case. Call `setVerdict` for it. Nil if there is no such listener, or if its group checks nothing; then
+  ///   nothing has changed.
+  func set(
+    _ authorization: ListenAuthorization, of id: Int, waitingSince sequence: Int64
+  ) -> CaseID? {
+    change { state in
+      guard state.entries[id]?.isChecked == true,
+        let caseID = state.move(id, to: authorization, after: sequence)
+      else { return nil }
+      state.wait(caseID, since: sequence)
+      return caseID
+    }
+  }
+
+  /// Whether there is a listener with a number.
+  func has(_ id: Int) -> Bool { state.withLock { $0.entries[id] != nil } }
 
   /// Forgets a listener. Safe to call from any thread.
   func remove(_ id: Int) {
@@ -256,22 +272,25 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the cases of a group; nil for all. Call `setVerdict` for each of them.
-  func cases(of group: ObjectIdentifier?) -> [CaseID] {
-    state.withLock { state in
-      guard let group else { return state.cases.keys.sorted() }
-      return (state.groups[group] ?? []).sorted()
-    }
+  /// Notes that something besides the tree has changed for a group. From now on event loops check the events of later
+  /// commits. `waitForVerdicts` must follow. Safe to call from any thread. O(1).
+  ///
+  /// - Parameter sequence: the last commit whose events need no check.
+  func announceChange(of group: ObjectIdentifier, after sequence: Int64) {
+    change { $0.announced.add(group, after: sequence) }
   }
 
-  /// Lets cases wait to be authorized again, after a change of something besides the tree. Call `setVerdict` for each
-  /// of them.
+  /// Lets the cases of a group wait to be authorized again, or all for nil, after a change of something besides the tree.
+  /// Returns them. Call `setVerdict` for each of them.
   ///
-  /// - Parameter sequence: the last commit before the change.
-  func wait(_ ids: [CaseID], since sequence: Int64) {
+  /// - Parameter sequence: the last commit before the change, unless it was announced.
+  func waitForVerdicts(of group: ObjectIdentifier?, since sequence: Int64) -> [CaseID] {
     change { state in
       state.otherChanges += 1
-      for id in ids { state.wait(id, since: sequence) }
+      let announced = group.flatMap { state.announced.endWait(of: $0) }
+      let ids = group.map { (state.groups[$0] ?? []).sorted() } ?? state.cases.keys.sorted()
+      for id in ids { state.wait(id, since: announced ?? sequence) }
+      return ids
     }
   }
 
@@ -419,11 +438,35 @@ extension ListenAuthorizations.State {
     _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ReadVerdict, at time: Int64
   ) {
     guard let authorization else { return }
+    setVerdict(verdict, of: join(id, authorization), at: time)
+  }
+
+  /// Adds a listener to the case of its authorization, and returns the case. A new case has no verdict yet.
+  fileprivate mutating func join(
+    _ id: Int, _ authorization: ListenAuthorization
+  ) -> ListenAuthorizations.CaseID {
     let caseID = findOrAddCase(authorization)
     cases[caseID]?.listeners.insert(id)
     if entries[id]?.isChecked == false { cases[caseID]?.uncheckingListeners += 1 }
     entries[id]?.caseID = caseID
-    setVerdict(verdict, of: caseID, at: time)
+    return caseID
+  }
+
+  /// Moves a listener from its case to that of another authorization. Returns that case; nil for none.
+  ///
+  /// - Parameter sequence: the last commit until now.
+  fileprivate mutating func move(
+    _ id: Int, to authorization: ListenAuthorization?, after sequence: Int64
+  ) -> ListenAuthorizations.CaseID? {
+    guard let entry = entries[id] else { return nil }
+    // The event loop may have events that the former authorization would deny. Of the former case only this is kept: a
+    // copy would make the removal of the listener copy the set of all listeners.
+    let last = entry.caseID.map { lastToCheck(of: $0, after: sequence) } ?? 0
+    leave(id)
+    let caseID = authorization.map { join(id, $0) }
+    entries[id]?.uncheckedUpTo = max(entry.uncheckedUpTo, last)
+    lastUnchecked = max(lastUnchecked, last)
+    return caseID
   }
 
   private mutating func findOrAddCase(
@@ -461,9 +504,27 @@ extension ListenAuthorizations.State {
   }
 
   fileprivate mutating func wait(_ id: ListenAuthorizations.CaseID, since sequence: Int64) {
-    guard let found = cases[id], found.waitsSince == nil else { return }
-    cases[id]?.waitsSince = sequence
-    waitingCases += 1
+    guard let found = cases[id] else { return }
+    if found.waitsSince == nil { waitingCases += 1 }
+    cases[id]?.waitsSince = min(found.waitsSince ?? .max, sequence)
+  }
+
+  /// Returns the last commit before the change after which a case waits, or is to wait; nil if it does neither.
+  private func waitsSince(_ found: ListenAuthorizations.Case) -> Int64? {
+    guard let announced = self.announced.sequence(of: found.authorization.group) else {
+      return found.waitsSince
+    }
+    return min(announced, found.waitsSince ?? .max)
+  }
+
+  /// Returns the last commit whose events are to be checked for the listeners that have had a case until now.
+  ///
+  /// - Parameter sequence: the last commit until now.
+  fileprivate func lastToCheck(
+    of id: ListenAuthorizations.CaseID, after sequence: Int64
+  ) -> Int64 {
+    guard let found = cases[id] else { return 0 }
+    return waitsSince(found) == nil ? found.uncheckedUpTo : sequence
   }
 
   /// Hides a case that waits from commits, until it has its next verdict.
@@ -494,7 +555,7 @@ extension ListenAuthorizations.State {
   ) -> ListenAuthorizations.End? {
     guard let found = cases[id] else { return nil }
     return ListenAuthorizations.End(
-      caseID: id, authorization: found.authorization, sequence: found.waitsSince ?? sequence,
+      caseID: id, authorization: found.authorization, sequence: waitsSince(found) ?? sequence,
       uncheckedUpTo: found.uncheckedUpTo)
   }
 
@@ -524,7 +585,7 @@ extension ListenAuthorizations.State {
     guard let caseID = entry.caseID, let found = cases[caseID] else { return nil }
     let isUnchecked =
       sequence <= max(found.uncheckedUpTo, entry.uncheckedUpTo)
-      || sequence > found.waitsSince ?? .max
+      || sequence > waitsSince(found) ?? .max
     return isUnchecked ? (found.authorization, caseID) : nil
   }
 

@@ -2,17 +2,36 @@ internal import CanopyTree
 internal import DequeModule
 internal import Synchronization
 
-/// The listeners that wait to be authorized again, in the order in which that was asked for.
+/// The listeners that wait to be authorized again.
 ///
 /// All of them together have one turn between two batches, however many connections and logins ask for it. Otherwise
 /// each connection would add a turn of its own, and writers would wait for all of them.
 ///
+/// Within the turns, the owners of the work have one step each before any has a second one. So clients that change their
+/// users again and again do not delay the end of logins. The work of one owner is done in the order in which it was added.
+///
 /// Only the engine's thread takes work out. Any thread may add some.
 final class ReauthorizationQueue: Sendable {
   private struct State {
-    var waiting: Deque<Reauthorization> = []
+    var lanes: [Reauthorization.Owner: Deque<Reauthorization>] = [:]
+    /// The owners with a lane, in the order of their steps.
+    var order: Deque<Reauthorization.Owner> = []
     /// Whether a turn is queued or under way.
     var hasTurn = false
+
+    /// Removes the work that comes next. Its owner comes after the others then.
+    mutating func takeFirst() -> Reauthorization? {
+      guard let owner = order.popFirst(), let work = lanes[owner]?.popFirst() else { return nil }
+      if lanes[owner]?.isEmpty == false { order.append(owner) } else { lanes[owner] = nil }
+      return work
+    }
+
+    /// Adds a lane for an owner that has none.
+    mutating func addLane(of owner: Reauthorization.Owner) {
+      guard lanes[owner] == nil else { return }
+      lanes[owner] = []
+      order.append(owner)
+    }
   }
 
   private let state = Mutex(State())
@@ -20,7 +39,8 @@ final class ReauthorizationQueue: Sendable {
   /// Adds work. Returns whether the caller must queue a turn.
   func add(_ work: Reauthorization) -> Bool {
     state.withLock { state in
-      state.waiting.append(work)
+      state.addLane(of: work.owner)
+      state.lanes[work.owner]?.append(work)
       defer { state.hasTurn = true }
       return !state.hasTurn
     }
@@ -28,18 +48,21 @@ final class ReauthorizationQueue: Sendable {
 
   /// Removes and returns the work that comes next; nil if there is none.
   func takeFirst() -> Reauthorization? {
-    state.withLock { $0.waiting.popFirst() }
+    state.withLock { $0.takeFirst() }
   }
 
-  /// Returns work that is not finished to the front.
+  /// Returns work that is not finished. It stays the first of its owner.
   func putBack(_ work: Reauthorization) {
-    state.withLock { $0.waiting.prepend(work) }
+    state.withLock { state in
+      state.addLane(of: work.owner)
+      state.lanes[work.owner]?.prepend(work)
+    }
   }
 
   /// Ends a turn. Returns whether the caller must queue another one.
   func endTurn() -> Bool {
     state.withLock { state in
-      state.hasTurn = !state.waiting.isEmpty
+      state.hasTurn = !state.order.isEmpty
       return state.hasTurn
     }
   }
@@ -67,12 +90,35 @@ struct Reauthorization: Sendable {
     case removals(ArraySlice<Int>, from: Listeners)
   }
 
+  /// The owner of a step of the queue.
+  enum Owner: Hashable {
+    /// The ends of logins, and changes of the rules.
+    case revocations
+    /// The server: the effects of commits.
+    case server
+    /// The clients of a remote network that change their users.
+    case network(String)
+    /// A client on this machine that does.
+    case connection(ObjectIdentifier)
+
+    /// Creates the owner of the work for a connection; nil for that of the server.
+    init(_ group: TurnGroup?) {
+      self =
+        switch group {
+        case nil: .server
+        case let group?: group.network.map(Owner.network) ?? .connection(group.connection)
+        }
+    }
+  }
+
+  let owner: Owner
   var work: Work
   let completion: @Sendable () -> Void
 
   private static let removalsPerStep = 64
 
-  /// Does the next step: authorizes one listener, or one case.
+  /// Does the next step: authorizes one listener, or one case. A listener whose verdict takes many steps of the rules gets
+  /// its authorization, and the verdict is asked for beside the engine's thread.
   ///
   /// - Parameter end: ends the listeners that may no longer listen.
   /// - Returns: whether that was the last step.
@@ -83,23 +129,22 @@ struct Reauthorization: Sendable {
     switch work {
     case .changes(var left):
       guard let (id, authorization) = left.popFirst() else { return true }
-      let verdict =
-        authorization.map { turn.verdicts.verdict(of: $0, turn.root, turn.time) }
-        ?? ReadVerdict(isAllowed: true)
+      work = .changes(left)
+      guard let verdict = turn.verdict(of: authorization, for: id.number, authorizations) else {
+        return left.isEmpty
+      }
       if verdict.isAllowed {
         authorizations.set(
           authorization, of: id.number, verdict, at: turn.time, after: turn.sequence)
       } else {
         end(authorizations.deny(id.number, after: turn.sequence))
       }
-      work = .changes(left)
       return left.isEmpty
     case .group(let group, let change):
       change()
       // The verdicts of this turn may not hold after the change.
       turn.verdicts.removeAll()
-      let cases = authorizations.cases(of: group)
-      authorizations.wait(cases, since: turn.sequence)
+      let cases = authorizations.waitForVerdicts(of: group, since: turn.sequence)
       work = .cases(cases[...], mayTakeLong: true)
       return cases.isEmpty
     case .cases(var left, let mayTakeLong):
@@ -139,6 +184,24 @@ struct AuthorizingTurn {
     root = snapshot.root
     sequence = snapshot.sequence
     self.time = time
+  }
+
+  /// Returns the verdict of the next authorization of a listener. Nil if there is no such listener, or it has the
+  /// authorization now and the verdict is asked for later.
+  mutating func verdict(
+    of authorization: ListenAuthorization?, for id: Int, _ authorizations: ListenAuthorizations
+  ) -> ReadVerdict? {
+    guard let authorization else { return ReadVerdict(isAllowed: true) }
+    var stepsLeft = Engine.authorizingStepsAtOnceMax
+    if let verdict = verdicts.verdict(of: authorization, root, time, stepsLeft: &stepsLeft) {
+      return verdict
+    }
+    if let id = authorizations.set(authorization, of: id, waitingSince: sequence) {
+      longCases.append(id)
+      return nil
+    }
+    // A group that checks nothing needs the verdict now.
+    return authorizations.has(id) ? verdicts.verdict(of: authorization, root, time) : nil
   }
 
   /// Returns the next verdict of a case; nil if there is no such case, or its verdict is asked for later.

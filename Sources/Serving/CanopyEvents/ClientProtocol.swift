@@ -31,6 +31,9 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
   /// Forgets a subscription, and with an error appends its end to the output.
   func forget(_ number: Int64, _ code: WireError.Code?)
 
+  /// Forgets all subscriptions, because the connection ends.
+  func forgetAll()
+
   /// Appends a reply to the output.
   ///
   /// - Parameter snapshot: the snapshot up to which the events were sent, if the reply has waited for them; nil for the

@@ -204,14 +204,17 @@ package final class EventHub: Sendable {
 
   /// Replaces the authorizations of subscriptions. `done` is called on the loop when the subscriptions that they deny
   /// are cancelled.
+  ///
+  /// - Parameter turns: their connection and its network, which share their turns.
   package func reauthorize(
     _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
-    done: @escaping () -> Void
+    of turns: TurnGroup?, done: @escaping () -> Void
   ) {
     let done = NIOLoopBound(done, eventLoop: loop)
     engine.setAuthorizations(
-      changes.compactMap { change in change.subscription.listener.map { ($0, change.authorization) }
-      }
+      changes.compactMap { change in
+        change.subscription.listener.map { ($0, change.authorization) }
+      }, of: turns
     ) { [self] in
       call { done.value() }
     }
@@ -466,11 +469,24 @@ package final class EventHub: Sendable {
   /// Ends a subscription that `begin` has started. O(depth).
   package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
+    stop(subscription)
+    remove(subscription)
+  }
+
+  /// Ends the events of a subscription that `begin` has started. `remove` must follow. O(1).
+  func stop(_ subscription: HubSubscription) {
     subscription.hasEnded = true
+    subscription.leaveSharedValues()
+    subscription.subscriber = nil
+    // The verdict about its start may wait for a turn.
+    if let start = subscription.start { engine.cancel(start) }
+  }
+
+  /// Removes a subscription whose events have ended. O(depth).
+  func remove(_ subscription: HubSubscription) {
     drop(subscription)
     // Until the end of a move the subscription is still in its former hub.
     subscription.hub?.leave(subscription)
-    subscription.subscriber = nil
     // It may have the last references to large values.
     if let withheld = subscription.withheld.take() { RetiredTrees.free(withheld) }
   }

@@ -31,16 +31,16 @@ struct WritingState {
 
 /// The requests of a connection that are under way, by slot, and the subscriptions that begin, by number.
 struct WorkUnderWay {
-  /// The tasks of requests, to cancel when the connection is gone.
+  /// The tasks of requests, to cancel when the connection ends.
   var tasks: [Session.Slot: Task<Void, Never>] = [:]
-  /// The work for writes before the writer gets them, to cancel when the connection is gone.
+  /// The work for writes before the writer gets them, to cancel when the connection ends.
   var writes: [Session.Slot: WorkBeforeWrite] = [:]
   /// The measurements of requests.
   var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
   /// The tasks that find the content with which a subscription begins.
   var resumptions: [Int64: Task<Void, Never>] = [:]
 
-  /// Ends all work for requests, because the connection is gone.
+  /// Ends all work for requests, because the connection ends. No write of its requests is submitted after that.
   func cancelRequests() {
     for task in tasks.values { task.cancel() }
     for work in writes.values { work.cancel() }

@@ -124,6 +124,8 @@ extension SessionHandler {
   final func end(_ reason: WireError) {
     assertInEventLoop()
     guard let context, session.abandon(because: reason) else { return }
+    // Before the on-disconnect writes are submitted. The client gets no more replies.
+    underWay.cancelRequests()
     perform(context)
     if scheduled.lingering == nil { linger(context, .seconds(10)) }
     charge()

@@ -68,6 +68,19 @@ extension SessionHandler {
     resumeWaiters()
   }
 
+  /// Ends all subscriptions at the hub, because the connection ends.
+  ///
+  /// - Parameter bytes: their memory.
+  final func endSubscriptions(bytes: Int) {
+    for task in underWay.resumptions.values { task.cancel() }
+    underWay.resumptions = [:]
+    let ended = EndedSubscriptions(Array(subscribers.values), of: hub, turnGroup: client.turns)
+    subscribers = [:]
+    clientProtocol?.forgetAll()
+    ended.remove(in: services.turns, charging: bytes, to: operations.memory)
+    resumeWaiters()
+  }
+
   /// Authorizes the subscriptions again, for another user.
   final func reauthorize(
     _ context: ChannelHandlerContext, _ subscriptions: [(subscription: Int64, Listening)],
@@ -76,7 +89,7 @@ extension SessionHandler {
     let changes = subscriptions.compactMap { number, listening in
       subscribers[number].map { ($0, operations.listenAuthorization(listening, as: identity)) }
     }
-    hub.reauthorize(changes) { [self] in
+    hub.reauthorize(changes, of: client.turns) { [self] in
       session.reauthorized()
       watchIdentity()
       advance(context)

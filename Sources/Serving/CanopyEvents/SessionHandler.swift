@@ -118,7 +118,9 @@ open class SessionHandler {
     case .read(let request): orderedRead(context, request, slot)
     case .write(let request):
       let outcome = pendingOutcome(context, slot)
-      let work = operations.runsAlone(.write(request)) ? workBeforeWrite(slot) : nil
+      // Only a write that runs alone takes long before the writer gets it, and a CAS whose value becomes large meanwhile.
+      let mayTakeLong = session.runsAlone || request.isConditional
+      let work = mayTakeLong ? workBeforeWrite(slot) : nil
       operations.write(
         request, as: session.identity, from: client.address, turns: client.turns, after: work
       ) { outcome.complete(Session.Completion($0)) }
@@ -243,6 +245,7 @@ open class SessionHandler {
       case .resume(let number, let since, let listening):
         resume(context, number, since: since, listening)
       case .unlisten(let number, let code): unlisten(number, code)
+      case .endSubscriptions(let bytes): endSubscriptions(bytes: bytes)
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
       case .release(let login): operations.sessions.remove(login)

@@ -95,6 +95,10 @@ final class EventStream {
         if let subscription { hub.end(subscription) }
         subscription = nil
         if code != nil { cancelled() }
+      case .endSubscriptions:
+        resumption?.cancel()
+        if let subscription { hub.end(subscription) }
+        subscription = nil
       // The session has no other requests, and this front end reads no input.
       case .begin, .send, .sendAfterEvents, .read, .readAgain, .setReading, .reauthorize, .release,
         .carryOut, .close:

@@ -22,16 +22,21 @@ extension Responder {
       bytes.storageCapacity + bytes.readableBytes
         + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
     guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
+    let waits = TurnWaits()
     let identityRequest = IdentityRequest(
       method: request.method.rawValue, path: request.target.path,
       query: request.target.parameters.map { ($0.name, $0.value) },
       authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
       address: connection.address, isForeign: isForeign(request),
       isOfForeignPage: isOfForeignPage(request),
-      turns: operations.computing(for: connection.turns))
+      turns: operations.computing(for: connection.turns, waits: waits))
     // In a task of its own, which goes on if the connection is lost: a thief must not keep a login that its owner has
-    // just ended.
-    let response = await Task { await service.respond(to: identityRequest) }.value
+    // just ended. Only its waits for turns end, which all come before the change.
+    let response = await withTaskCancellationHandler {
+      await Task { await service.respond(to: identityRequest) }.value
+    } onCancel: {
+      waits.cancel()
+    }
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

@@ -164,4 +164,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   func forget(_ number: Int64, _ code: WireError.Code?) {
     if let code { EventLines(cancel: code).append(to: &output.text, for: number) }
   }
+
+  // The protocol keeps nothing about subscriptions.
+  func forgetAll() {}
 }

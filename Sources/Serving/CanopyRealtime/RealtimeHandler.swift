@@ -237,6 +237,11 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     }
   }
 
+  func forgetAll() {
+    listeners = [:]
+    numbers = [:]
+  }
+
   // MARK: The end of an identity
 
   /// Notifies the client when the session of its user ends.

@@ -133,12 +133,12 @@ public final class MemoryBudget: Sendable {
   }
 
   /// Charges bytes that no connection holds any more until the result is released.
-  func charge(_ bytes: Int) -> Charge {
+  package func charge(_ bytes: Int) -> Charge {
     Charge(self, bytes)
   }
 
   /// Bytes that are charged as long as this object exists.
-  final class Charge: Sendable {
+  package final class Charge: Sendable {
     private let budget: MemoryBudget
     private let bytes: Int
 

@@ -5,6 +5,7 @@ internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
 internal import Logging
+internal import Synchronization
 
 /// Requests that wait for a password hash, the store or the engine.
 extension Operations {
@@ -223,14 +224,17 @@ extension Operations {
     await Operations.reauthorize(sessions, in: [(home ?? self).engine] + namespaces.engines)
   }
 
-  /// Authorizes the listeners of ended sessions again in several engines, one after the other.
+  /// Authorizes the listeners of ended sessions again in several engines. All engines check their events from now on.
   static func reauthorize(_ sessions: [UserSession], in engines: [Engine]) async {
-    guard let last = sessions.last else { return }
-    for engine in engines {
-      for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
-      // The engine carries them out in this order.
-      await withCheckedContinuation { continuation in
-        engine.reauthorize(ObjectIdentifier(last), completion: { continuation.resume() })
+    guard let last = sessions.last, !engines.isEmpty else { return }
+    let done = EnginesDone()
+    await withCheckedContinuation { continuation in
+      for engine in engines {
+        for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
+        // The engine carries them out in this order.
+        engine.reauthorize(
+          ObjectIdentifier(last),
+          completion: { if done.add() == engines.count { continuation.resume() } })
       }
     }
   }
@@ -246,4 +250,12 @@ extension Operations {
     if let known { return known }
     return WireError(.unavailable, "the store cannot be read or written now; try again later")
   }
+}
+
+/// The number of engines that have carried out a request.
+private final class EnginesDone: Sendable {
+  private let count = Atomic(0)
+
+  /// Counts one more, and returns the number.
+  func add() -> Int { count.add(1, ordering: .acquiringAndReleasing).newValue }
 }

@@ -221,7 +221,7 @@ extension Operations {
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }
-    submit(request, present, round: round + 1)
+    try request.context.pass { submit(request, present, round: round + 1) }
     return nil
   }
 }
@@ -232,6 +232,16 @@ extension CompareAndSet {
   fileprivate func mismatch(_ present: Hashed) -> Reply {
     .mismatch(
       present.node, etag: present.etag, origin == nil ? .plain : .export, bytes: present.bytes)
+  }
+}
+
+extension WriteRequest {
+  /// Whether the write is a CAS, of which the present value may have to be hashed.
+  public var isConditional: Bool {
+    switch self {
+    case .tree(.compareAndSet), .once(_, .compareAndSet): true
+    case .tree, .once, .push, .blog: false
+    }
   }
 }
 

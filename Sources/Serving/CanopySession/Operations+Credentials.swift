@@ -178,14 +178,23 @@ extension Operations {
   /// Returns the turns of the steps of an identity request that compute: those of `decodeBeside` from `longTextBytes` on,
   /// and those of `shortWork` for fewer.
   ///
-  /// - Parameter group: the connection and its network, which share their turns; nil for a request of its own.
-  public func computing(for group: TurnGroup?) -> ComputingTurns {
+  /// - Parameters:
+  ///   - group: the connection and its network, which share their turns; nil for a request of its own.
+  ///   - waits: the waits of the request, if it runs in a task that is not cancelled with its connection; else nil.
+  public func computing(for group: TurnGroup?, waits: TurnWaits? = nil) -> ComputingTurns {
     ComputingTurns { [self] bytes, step in
-      if bytes >= Operations.longTextBytes {
-        try await decodeBeside(bytes: bytes, group) { _ in step() }
-      } else {
-        try await shortWork.withTurn(of: group) { step() }
-      }
+      guard let waits else { return try await compute(bytes, group, step) }
+      try await waits.run { [self] in try await compute(bytes, group, step) }
+    }
+  }
+
+  private func compute(
+    _ bytes: Int, _ group: TurnGroup?, _ step: @escaping @Sendable () -> Void
+  ) async throws {
+    if bytes >= Operations.longTextBytes {
+      try await decodeBeside(bytes: bytes, group) { _ in step() }
+    } else {
+      try await shortWork.withTurn(of: group) { step() }
     }
   }
 }

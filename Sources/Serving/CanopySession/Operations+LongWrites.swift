@@ -13,7 +13,7 @@ extension Operations {
 
   /// Makes a write on another thread, in the turn of its connection, and encodes its large values there. Freeing the
   /// values takes long as well, so a refused write is freed there too. Meanwhile no later request of the connection may
-  /// begin: see `runsAlone`. The write is dropped if its `WorkBeforeWrite` is cancelled while it waits for the turn.
+  /// begin: see `runsAlone`. The write is dropped if its `WorkBeforeWrite` is cancelled before it is submitted.
   ///
   /// - Parameters:
   ///   - isCheckedEarly: whether the write is refused there if the rules deny it whatever the data is.
@@ -24,14 +24,13 @@ extension Operations {
   ) {
     context.begin { [self] in
       do {
-        let write = try await beside(context.turns) { [self] in
+        try await beside(context.turns) { [self] in
           countRest(of: request, for: context.quotaOwner)
           var write = try made(request, for: context.quotaOwner)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
           prepare(&write, over: Operations.bytesEncodedAtOnceMax)
-          return write
+          try context.pass { submit(write) }
         }
-        submit(write)
       } catch {
         context.completion(.failure(wireError(error)))
       }

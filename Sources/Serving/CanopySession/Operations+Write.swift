@@ -63,6 +63,13 @@ struct WriteContext: Sendable {
   func begin(_ body: @escaping @Sendable () async -> Void) {
     if let work { work.begin(body) } else { Task(operation: body) }
   }
+
+  /// Runs `submit`, which gives the write to the writer.
+  ///
+  /// - Throws: `CancellationError` if the connection has ended. Then `submit` does not run.
+  func pass(_ submit: () -> Void) throws(CancellationError) {
+    if let work { try work.pass(submit) } else { submit() }
+  }
 }
 
 extension WireError {

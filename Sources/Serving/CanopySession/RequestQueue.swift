@@ -47,7 +47,7 @@ struct RequestQueue {
   private var running: Deque<Running> = []
   private var firstSlot: Slot = 0
   private var underWayCount = 0
-  private var exclusiveIsUnderWay = false
+  private(set) var exclusiveIsUnderWay = false
   /// The bytes charged for the requests that have no reply yet.
   private(set) var requestBytes = 0
   /// The bytes charged for the requests that have not begun.

@@ -22,6 +22,8 @@ extension Session {
     case resume(subscription: Int64, since: Int64?, Listening)
     /// Remove the listener of a subscription. With an error, send the client a `cancel` event as well.
     case unlisten(subscription: Int64, WireError.Code?)
+    /// Remove the listeners of all subscriptions, because the connection ends. The session no longer charges their bytes.
+    case endSubscriptions(bytes: Int)
     /// Authorize the subscriptions for another user, and call `reauthorized`.
     case reauthorize([(subscription: Int64, Listening)], Identity)
     /// Note that the connection no longer holds a login.

@@ -238,11 +238,11 @@ extension Session {
     append(.unlisten(subscription: number, nil))
   }
 
+  /// Ends all subscriptions, because the connection ends.
   mutating func endAllSubscriptions() {
-    for (number, subscription) in removeAllSubscriptions() {
-      release(subscription)
-      append(.unlisten(subscription: number, nil))
-    }
+    guard !subscriptions.isEmpty else { return }
+    append(.endSubscriptions(bytes: ledger.subscriptions + ledger.heldEvents))
+    for subscription in removeAllSubscriptions().values { release(subscription) }
   }
 
   private mutating func release(_ subscription: Subscription) {

@@ -168,6 +168,9 @@ public struct Session: ~Copyable {
     }
   }
 
+  /// Whether the request that began last runs alone, and is under way.
+  public var runsAlone: Bool { queue.exclusiveIsUnderWay }
+
   // MARK: Output
 
   /// Sets the number of bytes that are encoded and not sent, and whether the transport accepts more.

@@ -26,8 +26,6 @@ enum Moving {
         throw Failure(
           "\(folder) is not a Canopy data folder; name one with a file canopy.sqlite")
       }
-      // The copies of folders of an older version.
-      defer { try? FileManager.default.removeItem(atPath: SQLiteStore.temporaryFolder) }
       try await use(url) { database in
         let folders = NamespaceFolders(folder)
         let names = try [.default] + folders.names()
@@ -77,7 +75,7 @@ enum Moving {
       let filling =
         (path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path)
         + ".moving-\(ProcessInfo.processInfo.processIdentifier)"
-      try await use(url) { database in
+      try await use(url, removing: [filling]) { database in
         guard try await database.list.exists(NamespaceName.default.text) else {
           throw Failure("the database has no data of Canopy; check the URL")
         }
@@ -124,7 +122,10 @@ enum Moving {
       }
     }
 
-    private static func use(_ url: String, _ body: (Database) async throws -> Void) async throws {
+    /// Connects to a database, and runs `body`. Removes the folders if a signal ends the process meanwhile.
+    private static func use(
+      _ url: String, removing folders: [String] = [], _ body: (Database) async throws -> Void
+    ) async throws {
       var configuration = PostgresStore.Configuration(
         url: url, node: Database.node, random: Composition.random)
       // The last transaction changes every row.
@@ -134,7 +135,8 @@ enum Moving {
       let result: Result<Void, any Error>
       do {
         try await database.checkIsFree()
-        result = .success(try await body(database))
+        result = .success(
+          try await Interruption.removingCopies(and: folders) { try await body(database) })
       } catch { result = .failure(error) }
       await list.close()
       try result.get()

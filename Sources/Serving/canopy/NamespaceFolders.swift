@@ -78,26 +78,30 @@ struct NamespaceFolders: Sendable {
   /// Deletes the folder of a namespace that exists and that no process uses. A crash leaves all of it or none.
   func remove(_ name: NamespaceName) throws {
     try checkExists(name)
+    // The note comes first. The rest that a crash leaves does not show whether the namespace has existed again since.
+    try? noteRemoval(of: name)
     let number = String(Composition.random(), radix: 16)
     do throws(StoreError) {
       try SQLiteStore.remove(
         folder: path(of: name), through: "\(folder)/\(Self.removedPrefix)\(name)-\(number)")
     } catch {
+      try? forgetRemoval(of: name)
       guard case .inUse = error else { throw error }
       throw Failure(
         "the namespace \(name) is in use; stop the server, or wait until no client has used it for ten minutes"
       )
     }
-    try noteRemoval(of: name)
+    // Without room on the disk the note is missing, and a server may have removed it while the namespace still existed.
+    if !exists(name) { try noteRemoval(of: name) }
   }
 
   /// Deletes the rests of namespaces whose creation or removal a crash has interrupted. Leaves those that another command is
   /// creating or deleting.
   func deleteRests() throws {
     for rest in try entries() {
-      let isRemoved = rest.hasBytePrefix(Self.removedPrefix)
-      guard isRemoved || rest.hasBytePrefix(Self.newPrefix) else { continue }
-      if isRemoved, let name = Self.name(ofRest: rest) { try noteRemoval(of: name) }
+      guard rest.hasBytePrefix(Self.removedPrefix) || rest.hasBytePrefix(Self.newPrefix) else {
+        continue
+      }
       try SQLiteStore.deleteRest("\(folder)/\(rest)")
     }
   }
@@ -110,7 +114,7 @@ struct NamespaceFolders: Sendable {
   /// Notes that a namespace was removed on purpose, so that backups that have it need not be kept. Without backups there is
   /// no note.
   private func noteRemoval(of name: NamespaceName) throws {
-    guard !exists(name), access("\(dataFolder)/\(Backups.folderName)", F_OK) == 0 else { return }
+    guard access("\(dataFolder)/\(Backups.folderName)", F_OK) == 0 else { return }
     do throws(FileError) { try AtomicFile.replace(removalNote(of: name), with: []) } catch {
       throw Failure(
         "\(error.path) cannot be written (\(error.reason)), so the backups that have the namespace \(name) are kept; "
@@ -145,13 +149,6 @@ struct NamespaceFolders: Sendable {
   /// Returns the path of the file that notes the removal of a namespace.
   private func removalNote(of name: NamespaceName) -> String {
     "\(folder)/\(Self.notePrefix)\(name)"
-  }
-
-  /// Returns the name of the namespace in the name of a rest: `.removed-NAME-NUMBER`.
-  private static func name(ofRest rest: String) -> NamespaceName? {
-    let parts = rest.utf8.dropFirst(removedPrefix.utf8.count)
-    guard let end = parts.lastIndex(of: UInt8(ascii: "-")) else { return nil }
-    return try? NamespaceName(String(decoding: Array(parts[..<end]), as: UTF8.self))
   }
 
   /// The beginnings of the names of folders that are being created or deleted. The name of a namespace has no dot.

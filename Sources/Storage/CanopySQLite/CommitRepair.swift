@@ -10,11 +10,13 @@ internal import GRDB
 /// checkpoint. If that is lost, or the rows of the checkpoint do not have their sum:
 /// - If no commit is missing up to the last one that was stored, all are applied again. They are absolute, so they
 ///   change nothing in rows that contain them, and replace the values of rows that are older.
-/// - Otherwise the commits before a gap would take back what the commits in the gap have changed. So the values of the
-///   checkpoint tell which commits it contains (see `CheckpointAge`), and only later ones are applied.
+/// - Otherwise the commits before a gap would take back what the commits in the gap have changed. So only those are
+///   applied that the checkpoint does not contain, and those before them without a gap. If the number of the checkpoint is
+///   lost, its values tell which commits it contains: see `CheckpointAge`.
 ///
-/// The number of the checkpoint can be an older one with a right checksum, if the disk has lost the write of its page.
-/// Then the rows have values of later commits, and the commits after that number are no longer there.
+/// The number of the checkpoint can be an older one with a right checksum, if the disk has lost the write of its page. If
+/// the first commits after it are missing, a later checkpoint has probably removed them, and the values count as well.
+/// Otherwise the number counts: the rows also have values of later commits if a checkpoint was interrupted.
 struct CommitRepair {
   let db: Database
   let tail: Tail?
@@ -80,7 +82,7 @@ struct CommitRepair {
       isCertain: first == 1 || isTrusted && meta[.base] == first - 1)
     var reached = known
     var run = commits.run(at: known)
-    if run?.upperBound != last {
+    if run?.upperBound != last, !isTrusted || first - 1 > known {
       // The age needs valid sums.
       meta[.checkpoint] = known
       try meta.write(db)
@@ -89,7 +91,7 @@ struct CommitRepair {
       // number is probably an older one.
       let least = max(known, first - 1)
       let age = try CheckpointAge(db: db).newestCommit(of: commits, orElse: least)
-      if age > (isTrusted ? run?.upperBound ?? known : known) {
+      if age > known {
         reached = age
         run = commits.run(at: age)
         let reason = age > least ? "it has values of commit \(age)" : "all earlier ones are missing"
@@ -198,9 +200,9 @@ struct CommitRepair {
 
 /// The age of a checkpoint whose number is lost or may be an older one, by its values.
 ///
-/// Each commit has a vote. It votes for a newer checkpoint if the checkpoint has its values and not those from before
-/// it, and for an older one if it has the values from before it. A location counts only for the last commit that writes it.
-/// The result is the commit at which most votes agree, because some values are written more than once.
+/// Each location that a commit writes has a vote: for a newer checkpoint if the checkpoint has the new value there, and for
+/// an older one if it has the value from before. So commits that take each other back have no votes together. The
+/// result is the first commit up to which the most votes agree, because some values are written more than once.
 struct CheckpointAge {
   let db: Database
 
@@ -209,49 +211,46 @@ struct CheckpointAge {
   /// Precondition: `meta` has the sums of the rows of the checkpoint. O(size of the checkpoint and the commits).
   func newestCommit(of commits: ProvenCommits, orElse none: Int64) throws -> Int64 {
     let root = try SQLiteStore.readLeaves(db)
-    var votes: [(sequence: Int64, vote: Int)] = []
-    var written: Set<Location> = []
-    for run in commits.runs.reversed() {
+    var (votes, most, newest) = (0, 0, none)
+    var hasLastValue: [Location: Bool] = [:]
+    for run in commits.runs {
       let rows = try Row.fetchCursor(
         db,
         sql: """
           SELECT \(CommitRow.columns) FROM commits WHERE sequence BETWEEN ? AND ?
-          ORDER BY sequence DESC
+          ORDER BY sequence
           """, arguments: [run.lowerBound, run.upperBound])
       while let row = try rows.next() {
         let commit = try CommitRow.commit(row)
         let image = (try? CommitRow.commitAndImage(row))?.beforeImage
-        votes.append((commit.sequence, vote(commit.assignments, image, root, &written)))
+        votes += vote(commit.assignments, image, root, &hasLastValue)
+        if votes > most { (most, newest) = (votes, commit.sequence) }
       }
-    }
-    var (sum, most, newest) = (0, 0, none)
-    for (sequence, vote) in votes.reversed() {
-      sum += vote
-      if sum > most || sum == most && most > 0 { (most, newest) = (sum, sequence) }
     }
     return newest
   }
 
+  /// Returns the number of votes of a commit for a newer checkpoint, less those for an older one.
+  ///
+  /// - Parameter hasLastValue: whether the checkpoint has the value of the last commit before that has written a
+  ///   location. It counts if a commit has no before-image.
   private func vote(
     _ assignments: [Assignment], _ image: [Assignment]?, _ root: Node,
-    _ written: inout Set<Location>
+    _ hasLastValue: inout [Location: Bool]
   ) -> Int {
     let before = image.map { image in
       Dictionary(image.map { ($0.location, $0.value) }) { _, last in last }
     }
     var vote = 0
     for assignment in assignments where !assignment.location.isPriority {
-      guard written.insert(assignment.location).inserted else { continue }
-      let found = root.at(assignment.location.path)
-      if found == assignment.value {
-        let isSame = before.map { $0[assignment.location] == assignment.value } ?? false
-        vote += isSame ? 0 : 1
-      } else if let before {
-        vote -= before[assignment.location] == found ? 1 : 0
-      } else {
-        vote -= 1
-      }
+      let location = assignment.location
+      let found = root.at(location.path)
+      let hasNewValue = found == assignment.value
+      let hasOldValue =
+        before?[location].map { $0 == found } ?? hasLastValue[location] ?? !hasNewValue
+      hasLastValue[location] = hasNewValue
+      vote += (hasNewValue ? 1 : 0) - (hasOldValue ? 1 : 0)
     }
-    return vote.signum()
+    return vote
   }
 }

@@ -12,7 +12,7 @@ package struct DatabaseHead: Equatable {
   /// The least size of a page, and so of a database that is not empty.
   private static let bytesMin = 512
   /// The size of a page of the databases of this program.
-  private static let pageBytes = 4_096
+  static let pageBytes = 4_096
   /// The greatest size of a page.
   private static let bytesMax = 65_536
 
@@ -37,8 +37,12 @@ package struct DatabaseHead: Equatable {
   private static let versions = 18..<20
   /// The bytes with the number of pages.
   private static let pageCount = 28..<32
+  /// The bytes with the first page of the list of free pages, and their number.
+  private static let freePages = 32..<40
   /// The bytes with the number of the program.
   private static let applicationID = 68..<72
+  /// The head of the table with the definitions, and its bytes if the table is empty.
+  private static let definitions = (place: 100..<108, empty: [13, 0, 0, 0, 0, 16, 0, 0] as [UInt8])
 
   private let path: String
   /// The size of the file in bytes; nil if the file does not exist.
@@ -143,6 +147,17 @@ package struct DatabaseHead: Equatable {
       }
     }
     return bytes.starts(with: page) ? nil : page
+  }
+
+  /// Returns the first page without definitions and without a list of free pages, so that SQLite adds new pages at the
+  /// end.
+  ///
+  /// Precondition: the file has a first page.
+  func withoutDefinitions() -> [UInt8] {
+    var page = Array(bytes.prefix(DatabaseHead.pageBytes))
+    for place in DatabaseHead.freePages { page[place] = 0 }
+    page.replaceSubrange(DatabaseHead.definitions.place, with: DatabaseHead.definitions.empty)
+    return page
   }
 
   /// Makes a shorter file as long as a number of pages, with bytes of 0.

@@ -16,6 +16,12 @@ struct Definition: Hashable {
     coalesce(CAST(tbl_name AS TEXT), '') AS tbl_name, CAST(sql AS TEXT) AS sql
     """
 
+  /// The condition that the columns of a row have the types that SQLite gives them.
+  static let hasTypes = """
+    typeof(type) = 'text' AND typeof(name) = 'text' AND typeof(tbl_name) = 'text'
+    AND typeof(rootpage) = 'integer' AND typeof(sql) IN ('text', 'null')
+    """
+
   /// Takes the definition of a row that has these columns.
   init(_ row: Row) {
     type = ByteString(row["type"])
@@ -30,6 +36,9 @@ struct Definition: Hashable {
       Definition($0)
     }
   }
+
+  /// Whether it is that of a table.
+  var isTable: Bool { type == "table" }
 
   /// Whether SQLite itself creates the table or the index, with another table.
   var isOfSQLite: Bool { name.text.utf8.starts(with: "sqlite_".utf8) }

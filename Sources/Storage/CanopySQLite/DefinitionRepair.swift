@@ -6,43 +6,79 @@ internal import GRDB
 /// SQLite reads rows and keeps sums as the definitions in the file say. An altered one may give rows other columns, or
 /// a trigger another effect, and one that is invalid keeps SQLite from reading any row. The definitions are part of this
 /// program, so those of a damaged file are never used: they are compared with those of each version of the schema, and
-/// the version with the fewest differences is that of the file.
+/// the version with the fewest differences is that of the file. Only the numbers of the first pages of tables are those
+/// of the file.
 ///
 ///     guard let repair = try DefinitionRepair(db) else { return }  // The definitions are right.
-///     let missing = try repair.write(db)
-///
-/// Precondition: the connection tolerates invalid definitions (see `Opening.tolerateDefinitions`).
+///     try repair.write(db)
 struct DefinitionRepair {
   /// A definition in the file.
   private struct Found {
-    let row: Int64
     /// The number of the first page of a table or an index.
     let root: Int64
+    /// Whether the columns have the types that SQLite gives them.
+    let hasTypes: Bool
     let definition: Definition
   }
 
   /// The definitions that the file must have.
   let expected: [Definition]
-  private let found: [Found]
-  /// The number of pages of the file.
-  private let pages: Int64
+  /// The number of the first page of each table that is found, by the place of the definition in `expected`.
+  private var roots: [Int: Int64] = [:]
 
   /// Compares the definitions; nil if they are those of a version, or if it is not known of which version they must be.
-  init?(_ db: Database) throws {
+  ///
+  /// Precondition: the connection tolerates invalid definitions (see `Opening.tolerateDefinitions`).
+  ///
+  /// - Parameters:
+  ///   - pages: the pages with the definitions; nil for those that SQLite reads.
+  ///   - areRefused: whether SQLite refuses the definitions, so that they are never right.
+  init?(_ db: Database, _ pages: DefinitionPages? = nil, areRefused: Bool = false) throws {
     let found = try Row.fetchAll(
       db,
-      sql: "SELECT rowid, rootpage, \(Definition.columns) FROM sqlite_schema ORDER BY rowid"
+      sql: """
+        SELECT rootpage, \(Definition.hasTypes) AS hasTypes, \(Definition.columns)
+        FROM sqlite_schema ORDER BY rowid
+        """
     ).map {
-      Found(row: $0.number(0) ?? 0, root: $0.number(1) ?? 0, definition: Definition($0))
+      Found(
+        root: $0.number(0) ?? 0, hasTypes: $0.number(1) == 1, definition: Definition($0))
     }
-    guard let expected = try Self.expected(found.map(\.definition), db) else { return nil }
-    self.found = found
+    let canBeRight = !areRefused && found.allSatisfy(\.hasTypes)
+    guard let expected = try Self.expected(found.map(\.definition), canBeRight: canBeRight, db)
+    else { return nil }
     self.expected = expected
-    pages = try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+    let count = try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+    roots = roots(in: found, pages: count)
+    for (index, definition) in expected.enumerated() where definition.isTable {
+      if let root = pages?.root(of: definition) { roots[index] = root }
+    }
+  }
+
+  /// Finds the definitions in pages that SQLite cannot read; nil if there is no version of which all tables are there.
+  init?(_ pages: DefinitionPages) throws {
+    let versions = try Schema.versions()
+    let found = Set(versions.flatMap(\.definitions)).filter { pages.contains($0) }
+    let differences = versions.map { version in
+      // SQLite creates the others, and keeps no text of them.
+      Set(version.definitions.filter { $0.sql != nil }).symmetricDifference(found).count
+    }
+    guard let least = differences.min(),
+      let version = zip(versions, differences).filter({ $0.1 == least }).last?.0
+    else { return nil }
+    expected = version.definitions
+    for (index, definition) in expected.enumerated() where definition.isTable {
+      guard let root = pages.root(of: definition) else { return nil }
+      roots[index] = root
+    }
   }
 
   /// Returns the definitions of the version that a file is of; nil if the file has them, or if the version is not known.
-  private static func expected(_ found: [Definition], _ db: Database) throws -> [Definition]? {
+  ///
+  /// - Parameter canBeRight: whether the file may have them.
+  private static func expected(
+    _ found: [Definition], canBeRight: Bool, _ db: Database
+  ) throws -> [Definition]? {
     let versions = try Schema.versions()
     let differences = versions.map { Set($0.definitions).symmetricDifference(found).count }
     guard let least = differences.min(), let newest = versions.last else { return nil }
@@ -54,15 +90,15 @@ struct DefinitionRepair {
     let recorded = nearest.first { Set($0.record) == record }
     guard let version = recorded ?? nearest.last else { return nil }
     let definitions = version.definitions
-    if least == 0, found.count == definitions.count { return nil }
+    if canBeRight, least == 0, found.count == definitions.count { return nil }
     // Without a right record, a file with more definitions may be one of another program.
     let isKnown = versions.contains { Set($0.record) == record }
     guard isKnown || found.count == definitions.count, least < definitions.count else { return nil }
     return definitions
   }
 
-  /// Writes the definitions into the file. Removes others. Returns those that no row of the file can be.
-  func write(_ db: Database) throws -> [Definition] {
+  /// Returns the number of the first page of each table, by the place of its definition.
+  private func roots(in found: [Found], pages: Int64) -> [Int: Int64] {
     var rest = found
     var rows: [Int: Found] = [:]
     // The name and the statement each identify a definition. If both were altered, only the order does.
@@ -76,33 +112,31 @@ struct DefinitionRepair {
     for isSame in likenesses {
       for (index, definition) in expected.enumerated() where rows[index] == nil {
         let place = rest.firstIndex {
-          isUsable($0, as: definition) && isSame($0.definition, definition)
+          // A trigger has no page, and no table begins with the first page of the file.
+          (definition.type == "trigger" || $0.root >= 2 && $0.root <= pages)
+            && isSame($0.definition, definition)
         }
         if let place { rows[index] = rest.remove(at: place) }
       }
     }
-    for found in rest {
-      try db.execute(sql: "DELETE FROM sqlite_schema WHERE rowid = ?", arguments: [found.row])
-    }
-    for (index, definition) in expected.enumerated() {
-      guard let found = rows[index] else { continue }
-      try db.execute(
-        sql: """
-          UPDATE sqlite_schema SET type = ?, name = ?, tbl_name = ?, rootpage = ?, sql = ?
-          WHERE rowid = ?
-          """,
-        arguments: [
-          definition.type.text, definition.name.text, definition.table.text,
-          Self.isTrigger(definition) ? 0 : found.root, definition.sql?.text, found.row,
-        ])
-    }
-    return expected.indices.filter { rows[$0] == nil }.map { expected[$0] }
+    return rows.filter { expected[$0.key].isTable }.mapValues(\.root)
   }
 
-  private static func isTrigger(_ definition: Definition) -> Bool { definition.type == "trigger" }
-
-  /// Whether a row can be that of a definition. A trigger has no page, and no table begins with the first page of the file.
-  private func isUsable(_ found: Found, as definition: Definition) -> Bool {
-    Self.isTrigger(definition) || found.root >= 2 && found.root <= pages
+  /// Writes the definitions of the tables that are found into a file without definitions. Indexes and triggers are left
+  /// out: `Salvage` creates new ones.
+  ///
+  /// Precondition: the connection tolerates invalid definitions.
+  func write(_ db: Database) throws {
+    for (index, definition) in expected.enumerated() {
+      guard let root = roots[index] else { continue }
+      try db.execute(
+        sql: """
+          INSERT INTO sqlite_schema(type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, ?, ?)
+          """,
+        arguments: [
+          definition.type.text, definition.name.text, definition.table.text, root,
+          definition.sql?.text,
+        ])
+    }
   }
 }

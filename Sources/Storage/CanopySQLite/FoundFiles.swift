@@ -37,18 +37,17 @@ struct FoundFiles {
     var number = 1
     func kept(_ suffix: String) -> String { "\(folder)/damaged-\(number).sqlite\(suffix)" }
     while suffixes.contains(where: { access(kept($0), F_OK) == 0 }) { number += 1 }
-    do {
+    do throws(StoreError) {
       for suffix in suffixes where access(path + suffix, F_OK) == 0 {
-        try FileManager.default.copyItem(atPath: path + suffix, toPath: kept(suffix))
+        try FileCopy.copy(path + suffix, to: kept(suffix))
       }
       for head in heads.reversed() { head.restore(in: kept("")) }
       try LogCorrection.restore(log, in: kept("-wal"))
     } catch {
       for suffix in suffixes { unlink(kept(suffix)) }
-      let reason = (error as? StoreError)?.sentence ?? error.localizedDescription
       throw StoreError.inaccessible(
         "\(kept("")) cannot be written, so the damaged file stays as it is: make room on the disk, or repair the folder "
-          + "with canopy repair to another disk (\(reason))")
+          + "with canopy repair to another disk (\(error.sentence))")
     }
     for suffix in suffixes where access(kept(suffix), F_OK) == 0 {
       try opening.synchronizeFile(kept(suffix))

@@ -64,6 +64,7 @@ extension SQLiteStore {
   /// Makes a tree the checkpoint of an empty journal, which continues with new numbers: see `begin`.
   ///
   /// - Returns: the number of the checkpoint.
+  /// - Throws: `StoreError.damaged` if a number is so great that only damage explains it.
   @discardableResult
   func beginNewNumbers(
     _ state: JournalState, _ root: Node, replacing replaced: LocationSet, after last: Int64,
@@ -71,6 +72,11 @@ extension SQLiteStore {
   ) async throws -> Int64 {
     let known = max(last, state.sequence, foundTail?.tail.sequence ?? 0)
     let sequence = NewNumbers.start(after: known, at: now)
+    guard sequence <= SequenceRange.max - NewNumbers.gap else {
+      throw StoreError.damaged(
+        "\(folder) has the number \(known) of a commit, after which there are too few numbers for new ones, so it was "
+          + "altered on the disk: restore the data folder from a backup")
+    }
     try await begin(state, root, replacing: replaced, at: sequence) { _ in }
     // Only now: a crash before this leaves the mark, and the next start continues with other numbers again.
     tailFile.noteNewNumbers()

@@ -8,9 +8,10 @@ extension Opening {
   /// Writes all rows into a new file with the definitions of this program, if those of the file were altered. Keeps the
   /// damaged file beside it, unless the configuration says otherwise.
   ///
-  /// The definitions are corrected in a copy of the file and its log, from which `salvage` then copies the rows.
+  /// The definitions are corrected in a copy of the file with its log, from which `salvage` then copies the rows.
   ///
-  /// - Returns: a sentence for each table that has lost rows; nil if the definitions are right, and the file as before.
+  /// - Returns: a sentence for each table that has lost rows; nil if the definitions are right or not known, and the file
+  ///   as before.
   /// - Throws: any error, such as that of a full disk. Then the file is as before.
   func correctDefinitions(hasLog: Bool, _ found: inout FoundFiles) throws -> [String]? {
     guard try !DatabaseHead(path).isEmpty, !hasFirstJournal, hasAlteredDefinitions(hasLog: hasLog)
@@ -27,12 +28,11 @@ extension Opening {
       for suffix in hasLog ? ["", "-wal"] : [""] {
         try FileCopy.copy(path + suffix, to: copy.path + suffix)
       }
-      let missing = try copy.writeDefinitions()
-      for sentence in missing {
-        configuration.logger.warning("the loss is accepted: \(sentence)")
-      }
+      if hasLog { try copy.copyLog() }
+      guard let repair = try copy.definitionRepair() else { return nil }
+      try copy.write(repair)
       var files = FoundFiles(copy)
-      lost = missing + (try copy.salvage(hasLog: false, isForced: true, &files) ?? [])
+      lost = try copy.salvage(hasLog: false, with: repair.expected, &files) ?? []
       guard !copy.hasAlteredDefinitions(hasLog: false) else {
         throw StoreError.alteredDefinition(in: path)
       }
@@ -58,43 +58,58 @@ extension Opening {
     _ = try? Row.fetchOne(db, sql: "SELECT 1 FROM sqlite_schema")
   }
 
-  /// Whether the file has other definitions than the version that it is of. Pages that cannot be read are found later.
+  /// Whether the file has other definitions than the version that it is of, or SQLite refuses them. Pages that cannot be
+  /// read are found later.
   private func hasAlteredDefinitions(hasLog: Bool) -> Bool {
-    guard let pool = try? readingPool(hasLog: hasLog, toleratesDefinitions: true) else {
-      return false
-    }
-    defer { try? pool.close() }
-    let isAltered = try? pool.unsafeRead { db in
+    if refusesDefinitions(hasLog: hasLog) { return true }
+    let isAltered = try? readTolerantly(hasLog: hasLog) { db in
       let id = try Int32.fetchOne(db, sql: "PRAGMA application_id")
       return try id == Schema.applicationID && DefinitionRepair(db) != nil
     }
     return isAltered ?? false
   }
 
-  /// Corrects the definitions of the file, and copies its log into it. Returns a sentence for each table without rows,
-  /// because the number of its first page is lost.
-  private func writeDefinitions() throws -> [String] {
-    var tolerant = settings
-    tolerant.prepareDatabase { try Opening.tolerateDefinitions($0) }
-    let missing = try write(tolerant) { try DefinitionRepair($0)?.write($0) ?? [] }
-    // Another connection reads the new definitions.
-    try write(settings) { db in
-      for definition in missing where !definition.isOfSQLite {
-        if let sql = definition.sql { try db.execute(sql: sql.text) }
-      }
-    }
-    try copyLog()
-    return missing.filter { $0.type == "table" && !$0.isOfSQLite }.map {
-      "the rows of the table \($0.name), whose definition is missing"
-    }
+  /// Whether SQLite refuses the definitions. A connection reads them first.
+  private func refusesDefinitions(hasLog: Bool) -> Bool {
+    do { try readingPool(hasLog: hasLog).close() } catch let error as DatabaseError {
+      return error.resultCode == .SQLITE_CORRUPT
+    } catch {}
+    return false
   }
 
-  private func write<R>(
-    _ settings: GRDB.Configuration, _ body: (Database) throws -> R
-  ) throws -> R {
-    let queue = try DatabaseQueue(path: path, configuration: settings)
-    let result = Result { try queue.write(body) }
+  private func readTolerantly<R>(hasLog: Bool, _ body: (Database) throws -> R) throws -> R {
+    let pool = try readingPool(hasLog: hasLog, toleratesDefinitions: true)
+    defer { try? pool.close() }
+    return try pool.unsafeRead(body)
+  }
+
+  /// Returns the correction of the definitions; nil if they are right, or if it is not known which ones the file must have.
+  ///
+  /// Precondition: the file has no log.
+  private func definitionRepair() throws -> DefinitionRepair? {
+    guard try DatabaseHead(path).hasApplicationID, let pages = DefinitionPages(path: path) else {
+      return nil
+    }
+    let areRefused = refusesDefinitions(hasLog: false)
+    do {
+      let repair = try readTolerantly(hasLog: false) {
+        try DefinitionRepair($0, pages, areRefused: areRefused)
+      }
+      if let repair { return repair }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {}
+    return areRefused ? try DefinitionRepair(pages) : nil
+  }
+
+  /// Replaces the definitions of the file by those of tables that are found.
+  private func write(_ repair: DefinitionRepair) throws {
+    let head = try DatabaseHead(path)
+    try head.replace(by: head.withoutDefinitions())
+    var tolerant = settings
+    tolerant.prepareDatabase { try Opening.tolerateDefinitions($0) }
+    let queue = try DatabaseQueue(path: path, configuration: tolerant)
+    let result = Result { try queue.write { try repair.write($0) } }
     try queue.close()
-    return try result.get()
+    try result.get()
+    try copyLog()
   }
 }

@@ -19,19 +19,30 @@ extension Opening {
     configuration.logger.warning("the write-ahead log was damaged, and is corrected")
   }
 
-  /// Removes the log if the database file alone has later commits than with it, or as many and no damage.
+  /// Removes a damaged log if the database file has all of its pages that SQLite reads, and later ones. Returns a sentence
+  /// if other transactions are only in the log, behind the damage.
   ///
   /// After SQLite has copied the log into the database file, the log stays until the next transaction. SQLite reads such a
-  /// log up to the first damaged frame, and these older pages take the place of newer ones in the file. O(size).
-  func removeOutdatedLog(_ found: inout FoundFiles) throws {
+  /// log up to the first damaged frame, and these older pages take the place of newer ones in the file. If the copy was
+  /// interrupted, the log stays: the file alone has pages of two times. See `LogComparison`. O(bytes of the log), and
+  /// O(size) if the log has damage behind which the file has pages.
+  func removeOutdatedLog(_ found: inout FoundFiles) throws -> [String] {
     guard LogScan.exists(database: path), !hasFirstJournal,
-      let file = try? provenEnd(hasLog: false), isOutdated(try? provenEnd(hasLog: true), file)
-    else { return }
+      let copied = try? LogComparison.run(database: path),
+      copied.isProven || isSound(hasLog: false), let file = try? provenEnd(hasLog: false),
+      isOutdated(try? provenEnd(hasLog: true), file)
+    else { return [] }
     try found.keep()
     for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
     try synchronizeFolder()
     configuration.logger.warning(
       "the write-ahead log is older than the database file, and is not used")
+    guard copied.missingTransactions > 0 else { return [] }
+    let loss =
+      "the write-ahead log is damaged, and the \(copied.missingTransactions) transactions that only "
+      + "it has may be lost: \(StoreError.waysOut)"
+    configuration.logger.warning("the loss is accepted: \(loss)")
+    return [loss]
   }
 
   /// Whether a file has later commits alone than with its log, or as many and no damage.

@@ -54,6 +54,13 @@ extension Opening {
     return String(decoding: text, as: UTF8.self)
   }
 
+  /// Returns the first problem of pages, rows or indexes, or nil.
+  private func integrityProblem(_ db: Database) throws -> String? {
+    do { return try Opening.pageProblem(db, "integrity_check") } catch let error as DatabaseError
+      where error.resultCode == .SQLITE_CORRUPT
+    { return error.message ?? "malformed" }
+  }
+
   /// Opens a connection that cannot write, and that is closed after all others. The last connection of SQLite would copy
   /// the log into the database file and remove it.
   static func keepLog(of path: String) -> DatabaseQueue? {
@@ -80,11 +87,11 @@ extension Opening {
   /// SQLite cannot correct such a file in place: to change a row, it searches for it and for its entries in all
   /// indexes.
   ///
-  /// - Parameter isForced: whether to write the new file in any case.
+  /// - Parameter definitions: those of the new file, which is then written in any case; nil for those of the damaged file.
   /// - Returns: a sentence for each table that has lost rows; nil if the file is sound, and as before.
   /// - Throws: any error, such as that of a full disk. Then the file is as before.
   func salvage(
-    hasLog: Bool, isForced: Bool = false, _ found: inout FoundFiles
+    hasLog: Bool, with definitions: [Definition]? = nil, _ found: inout FoundFiles
   ) throws -> [String]? {
     guard try !DatabaseHead(path).isEmpty, !hasFirstJournal else { return nil }
     let work = salvagedPath
@@ -98,7 +105,7 @@ extension Opening {
       throw StoreError.damagedDefinitions(of: path, error)
     }
     // Without a transaction: after an error SQLite would not end it. The folder is locked, so nothing changes meanwhile.
-    let result = Result { try reader.unsafeRead { try salvage($0, to: work, isForced) } }
+    let result = Result { try reader.unsafeRead { try salvage($0, to: work, definitions) } }
     try reader.close()
     guard let lost = try result.get() else { return nil }
     try found.keep()
@@ -139,43 +146,29 @@ extension Opening {
 
   /// Copies all frames of the log into the database file, and waits until the disk has them.
   func copyLog() throws {
-    var settings = settings
-    settings.label = "canopy.store.damaged"
-    settings.prepareDatabase { try Opening.tolerateDefinitions($0) }
-    let queue = try DatabaseQueue(path: path, configuration: settings)
-    let result = Result {
-      try queue.writeWithoutTransaction { db in
-        try db.execute(sql: "PRAGMA synchronous = FULL")
-        // SQLite copies no log into a file that is much too short.
-        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
-        try DatabaseHead.extend(path, toPages: pages)
-        _ = try db.checkpoint(.truncate)
-      }
-    }
-    try queue.close()
-    try result.get()
+    let connection = try PlainConnection(path)
+    try connection.execute("PRAGMA synchronous = FULL")
+    // SQLite copies no log into a file that is much too short.
+    try DatabaseHead.extend(path, toPages: connection.pageCount())
+    try connection.emptyLog()
   }
 
   private func salvage(
-    _ source: Database, to work: String, _ isForced: Bool
+    _ source: Database, to work: String, _ definitions: [Definition]?
   ) throws -> [String]? {
     let id = try Int32.fetchOne(source, sql: "PRAGMA application_id")
     guard id == Schema.applicationID else { return nil }
-    var problem: String?
-    do {
-      problem = try Opening.pageProblem(source, "integrity_check")
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
-      problem = error.message ?? "malformed"
+    if definitions == nil {
+      guard let problem = try integrityProblem(source) else { return nil }
+      configuration.logger.warning("the pages are damaged: \(problem)")
     }
-    if let problem { configuration.logger.warning("the pages are damaged: \(problem)") }
-    guard problem != nil || isForced else { return nil }
     let queue = try SQLiteStore.unjournaled(work, label: "canopy.store.salvaged")
     let lost = Result {
       try queue.writeWithoutTransaction { target in
         var lost: [String] = []
         try target.inTransaction {
           var salvage = Salvage(path: path, from: source, to: target)
-          lost = try salvage.run()
+          lost = try salvage.run(with: definitions)
           try checkProgram(target)
           return .commit
         }

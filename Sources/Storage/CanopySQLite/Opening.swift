@@ -29,9 +29,10 @@ struct Opening {
     do {
       removeRests()
       var found = FoundFiles(self)
+      var lostWithLog: [String] = []
       if configuration.acceptsLoss {
         try correctLog(&found)
-        try removeOutdatedLog(&found)
+        lostWithLog = try removeOutdatedLog(&found)
       }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
@@ -77,7 +78,7 @@ struct Opening {
         }
         throw error
       }
-      losses += salvaged ?? []
+      losses += lostWithLog + (salvaged ?? [])
       isOpen = true
       return (pool, losses)
     } catch {
@@ -242,7 +243,9 @@ struct Opening {
     var losses: [String] = []
     // With the same number of changes, `canopy.tail` was written at the change of this number or later.
     let isTailNewer = tail.map { $0.tail.revision >= meta[.revision] } ?? false
-    let stored = max(tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit)
+    // The last commit of the checkpoint always stays in the journal.
+    let stored = max(
+      tail?.tail.sequence ?? 0, isTailNewer ? 0 : meta.lastCommit, meta[.checkpoint])
     if stored > last.sequence {
       let first = last.sequence + 1
       let missing =

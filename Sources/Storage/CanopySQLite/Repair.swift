@@ -102,14 +102,25 @@ private struct Repair {
     if removed > 0 { notes.append("\(removed) commits with numbers that no commit can have") }
     var meta = try Meta.readUnchecked(db)
     let isTrusted = (try? Meta.read(db)) != nil
-    if !isTrusted { try correct(&meta) }
+    // The number in `meta` may be altered. A lesser one counts as a loss in any case.
+    let hasLostChanges = tail.map { $0.revision > meta[.revision] } ?? false
+    let sequenceMax = try sequenceMax(isTrusted ? meta : nil)
+    if !isTrusted { try correct(&meta, sequenceMax) }
+    if meta.lastCommit > sequenceMax {
+      meta.lastCommit = 0
+      notes.append(
+        "the number of the commit at the last change of accounts, which no commit can have had")
+    }
     let lostRows = try LeafRepair(db: db).run(&meta, isTrusted: isTrusted)
     notes += lostRows
-    var stale: [SealedTable] = []
-    for table in SealedTable.allCases { notes += try repair(table, &stale) }
-    notes += try endLogins(after: stale, &meta)
+    var tables = TableRepair(db: db)
+    for table in SealedTable.allCases { notes += try tables.repair(table) }
+    notes += try DisconnectRepair(db: db).run(after: tables, hasLostChanges: hasLostChanges)
+    notes += try LoginRepair(db: db, now: now)
+      .run(after: tables, hasLostChanges: hasLostChanges, &meta)
     notes += try CommitRepair(db: db, tail: tail)
       .run(&meta, isTrusted: isTrusted, hasLostRows: !lostRows.isEmpty)
+    notes += try removeLostClientWrites(meta)
     // Altered definitions would be proven by their checksum from now on.
     guard try Schema.hasDefinitionsOfThisVersion(db) else {
       throw StoreError.alteredDefinition(in: "canopy.sqlite")
@@ -124,12 +135,25 @@ private struct Repair {
     return notes
   }
 
+  /// Returns the greatest number that a commit can have had. A greater one in `meta` is damage, after which there would
+  /// be too few numbers for new commits.
+  ///
+  /// - Parameter meta: the numbers of the checkpoint; nil if they are not proven.
+  private func sequenceMax(_ meta: Meta?) throws -> Int64 {
+    let known = [
+      try Int64.fetchOne(db, sql: "SELECT max(sequence) FROM commits"), tail?.sequence,
+      meta?[.checkpoint], NewNumbers.start(after: 0, at: now),
+    ]
+    let last = known.compactMap(\.self).max() ?? 0
+    return min(last, SequenceRange.max - NewNumbers.gap) + NewNumbers.gap
+  }
+
   /// Replaces those numbers of `meta` that the rest of the folder gives, if their common checksum is wrong. Any of them
   /// may have been altered.
-  private func correct(_ meta: inout Meta) throws {
+  private func correct(_ meta: inout Meta, _ sequenceMax: Int64) throws {
     // Each number is set, because it may be missing.
     for name in [Meta.Name.checkpoint, .base] {
-      meta[name] = SequenceRange.contains(meta[name]) ? meta[name] : 0
+      meta[name] = (0...sequenceMax).contains(meta[name]) ? meta[name] : 0
     }
     meta[.baseChecksum] = meta.baseChecksum.stored
     meta[.revision] = tail?.revision ?? min(max(0, meta[.revision]), SequenceRange.max)
@@ -141,62 +165,15 @@ private struct Repair {
     meta[.keyTime] = tail?.time ?? keyTime ?? latest ?? 0
   }
 
-  /// Removes the altered rows of a table.
+  /// Removes the writes that clients may send again and whose commits are not kept.
   ///
-  /// - Parameter stale: gets the table if other rows are missing or older than the last change.
-  private func repair(_ table: SealedTable, _ stale: inout [SealedTable]) throws -> [String] {
-    let problems = try table.problems(db)
-    guard !problems.isEmpty else { return [] }
-    if table == .disconnectExceptions {
-      return try removeDisconnectWrites("exceptions of them are altered or missing")
-    }
-    try db.execute(
-      sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
-    let count = db.changesCount
-    let isStale = try !table.hasSumOfRows(db)
-    if table == .rulesRecord, try Int.fetchOne(db, sql: "SELECT 1 FROM rules_record") == nil {
-      // It is not known whether there was a file of rules. If it is missing, nothing must be open.
-      try SQLiteStore.setRulesRecord(RulesRecord(.file, sequence: 0), db)
-    }
-    try table.writeSum(db)
-    var notes: [String] = []
-    if count > 0 { notes.append("\(count) altered rows of the table \(table.rawValue)") }
-    if isStale {
-      stale.append(table)
-      let doubt =
-        switch table {
-        case .accounts: "; passwords may be older ones, and disabled accounts may be enabled"
-        case .accountDetails: "; claims and names may be older ones"
-        default: ""
-        }
-      notes.append("rows of the table \(table.rawValue) that are missing or older" + doubt)
-    }
-    guard isStale, table == .disconnectWrites else { return notes }
-    return try notes + removeDisconnectWrites("it is not known which of them were cancelled")
-  }
-
-  /// Ends all logins if rows of accounts, sessions or codes are missing or older than the last change: an older row may be
-  /// that of a session that was revoked.
-  private func endLogins(after stale: [SealedTable], _ meta: inout Meta) throws -> [String] {
-    let isDeletionLost = stale.contains(.accounts) || stale.contains(.deletedAccounts)
-    // A new account with the uid of a lost one must not accept its tokens.
-    if isDeletionLost { meta.noteDeletedLogin(now / 1_000) }
-    let tables: [SealedTable] = [
-      .accounts, .tokens, .accountDetails, .customSessions, .accountCodes,
-    ]
-    guard stale.contains(where: tables.contains) else { return [] }
-    try SQLiteStore.endAllLogins(db, at: now)
+  /// - Parameter meta: has the number of the checkpoint after the repair of the commits.
+  private func removeLostClientWrites(_ meta: Meta) throws -> [String] {
+    let last = try Int64.fetchOne(db, sql: "SELECT max(sequence) FROM commits") ?? 0
+    let count = try SQLiteStore.removeClientWrites(db, after: max(last, meta[.checkpoint]))
+    guard count > 0 else { return [] }
     return [
-      "all sessions, identity tokens and codes of e-mails, because it is not known which of them had ended"
+      "the replies to \(count) writes whose commits are lost; a client that sends one again makes it again"
     ]
-  }
-
-  /// Removes all on-disconnect writes, because a write that its client has cancelled must not be made.
-  private func removeDisconnectWrites(_ reason: String) throws -> [String] {
-    for table in [SealedTable.disconnectWrites, .disconnectExceptions, .disconnectGroups] {
-      try db.execute(sql: "DELETE FROM \(table.rawValue)")
-      try table.writeSum(db)
-    }
-    return ["all on-disconnect writes, because \(reason)"]
   }
 }

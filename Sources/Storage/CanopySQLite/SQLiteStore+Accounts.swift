@@ -139,35 +139,12 @@ extension SQLiteStore: AccountStore {
       meta.noteDeletedLogin(account.latestLogin)
       try meta.write(db)
       account.endLogins(at: now)
-      try db.execute(
-        sql: """
-          INSERT INTO deleted_accounts VALUES (?, ?, ?, 0) ON CONFLICT(uid) DO UPDATE SET
-            end_of_logins = max(end_of_logins, excluded.end_of_logins),
-            deleted_at = max(deleted_at, excluded.deleted_at)
-          """, arguments: [uid, account.details.validSince, now])
-      try SealedTable.deletedAccounts.seal(db, where: "uid = ?", [uid])
+      try SQLiteStore.noteDeletion(
+        db, of: uid, endOfLogins: account.details.validSince, at: now)
       try AccountDetails().write(db, of: uid)
       try SQLiteStore.revoke(db, uid)
       return true
     }
-  }
-
-  /// Returns the end of the logins of a deleted account, by the primary key.
-  public func endOfLogins(uid: String) async throws -> Int64? {
-    try await pool.read { db in try SQLiteStore.endOfLogins(db, uid) }
-  }
-
-  private static func endOfLogins(_ db: Database, _ uid: String) throws -> Int64? {
-    try Row.fetchOne(db, sql: "SELECT * FROM deleted_accounts WHERE uid = ?", arguments: [uid])
-      .map { row -> Int64 in
-        try SealedTable.deletedAccounts.check(row)
-        return row["end_of_logins"]
-      }
-  }
-
-  /// Deletes at most `limit` rows of deleted accounts, by the index of their times.
-  public func purgeDeleted(until time: Int64, limit: Int) async throws -> Int {
-    try await purge("deleted_accounts", key: "uid", time: "deleted_at", until: time, limit: limit)
   }
 
   /// Ends all logins of all accounts: deletes the sessions and the codes, and raises the time from which logins count.

@@ -56,6 +56,13 @@ extension SQLiteStore {
     return writes.sorted { $0.sequence < $1.sequence }
   }
 
+  /// Removes the writes of the commits after `sequence`, because these commits are not kept: a client that sends such a
+  /// write again must not get the reply of a commit that is lost. Returns their number. O(rows).
+  static func removeClientWrites(_ db: Database, after sequence: Int64) throws -> Int {
+    try db.execute(sql: "DELETE FROM client_writes WHERE sequence > ?", arguments: [sequence])
+    return db.changesCount
+  }
+
   /// Passes each row to `body`, in the order of the keys.
   static func forEachClientWrite(_ db: Database, _ body: (ClientWriteRow) throws -> Void) throws {
     let rows = try ByteStatement(

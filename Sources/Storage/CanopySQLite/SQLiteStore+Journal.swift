@@ -35,6 +35,9 @@ extension SQLiteStore: Journal {
           tree.apply($0.assignments)
           latestTime = max(latestTime ?? 0, $0.time)
         }
+        // No append would succeed behind a journal that ends before the checkpoint.
+        let last = try CommitRow.last(db).sequence
+        guard last == sequence else { throw StoreError.missing(commit: last + 1) }
         return JournalState(
           tree: tree, sequence: sequence, checkpoint: checkpoint,
           lastTime: latestTime,

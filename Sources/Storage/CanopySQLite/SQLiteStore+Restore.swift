@@ -61,9 +61,8 @@ extension SQLiteStore {
       state.tree = try await pool.read { try SQLiteStore.undo($0, tree, after: sequence) }
       replaced.insert(Location(.root))
     }
-    try await writeDurably { db, _ in
-      try db.execute(
-        sql: "DELETE FROM client_writes WHERE sequence > ?", arguments: [sequence])
+    _ = try await writeDurably { db, _ in
+      try SQLiteStore.removeClientWrites(db, after: sequence)
     }
     let root = state.tree.root
     // The commits that are removed have numbers up to `last`, which may be greater than the number of the point.

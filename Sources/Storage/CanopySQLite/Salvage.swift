@@ -37,18 +37,19 @@ struct Salvage {
   ///
   /// Indexes and triggers are created at the end, from the rows that are there.
   ///
+  /// - Parameter definitions: those of the target; nil for those of the source.
   /// - Throws: `StoreError.damaged` if the definitions cannot be read; an error of the target.
-  mutating func run() throws -> [String] {
-    let definitions: [Row]
+  mutating func run(with definitions: [Definition]? = nil) throws -> [String] {
+    let created: [Definition]
+    var roots: [ByteString: Int] = [:]
     do {
       rowsMax = (try Int.fetchOne(source, sql: "PRAGMA page_count") ?? 0) * 2_048
-      definitions = try Row.fetchAll(
-        source,
-        sql: """
-          SELECT coalesce(CAST(type AS TEXT), '') AS type, coalesce(CAST(name AS TEXT), '') AS name,
-            CAST(sql AS TEXT) AS sql, coalesce(CAST(rootpage AS INTEGER), 0) AS rootpage
-          FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid
-          """)
+      created = try (definitions ?? Definition.all(source)).filter { $0.sql != nil }
+      let rows = try Row.fetchAll(
+        source, sql: "SELECT rootpage, \(Definition.columns) FROM sqlite_schema")
+      for row in rows where Definition(row).isTable {
+        roots[Definition(row).name] = Int(clamping: row.number(0) ?? 0)
+      }
       for name in ["application_id", "user_version"] {
         let number = try Int32.fetchOne(source, sql: "PRAGMA \(name)") ?? 0
         try target.execute(sql: "PRAGMA \(name) = \(number)")
@@ -56,23 +57,27 @@ struct Salvage {
     } catch let error as DatabaseError where Salvage.isUnreadable(error) {
       throw StoreError.damagedDefinitions(of: path, error)
     }
-    var tables: [(name: String, root: Int)] = []
-    for row in definitions where row["type"] as String == "table" {
-      let name: String = row["name"]
-      // SQLite creates this table with the first one that needs it.
-      if !name.utf8.starts(with: "sqlite_".utf8) { try target.execute(sql: row["sql"]) }
-      tables.append((name, row["rootpage"]))
+    // SQLite creates its own tables with the first ones that need them.
+    for definition in created where definition.isTable && !definition.isOfSQLite {
+      try create(definition)
     }
-    var lost: [String] = []
-    for (name, root) in tables {
-      let table = try Table(name, root: root, target)
-      if try !copy(table) { lost.append(name) }
+    var (lost, missing): ([String], [String]) = ([], [])
+    for definition in created where definition.isTable {
+      let name = definition.name.text
+      guard let root = roots[definition.name] else {
+        missing.append(name)
+        continue
+      }
+      if try !copy(Table(name, root: root, target)) { lost.append(name) }
     }
-    for row in definitions where row["type"] as String != "table" {
-      try target.execute(sql: row["sql"])
-    }
-    try keepSealed(lost)
+    for definition in created where !definition.isTable { try create(definition) }
+    try keepSealed(lost + missing)
     return lost.map { "the unreadable rows of the table \($0), whose pages are damaged" }
+      + missing.map { "the rows of the table \($0), whose definition is missing" }
+  }
+
+  private func create(_ definition: Definition) throws {
+    if let sql = definition.sql { try target.execute(sql: sql.text) }
   }
 
   /// Notes that all rows have checksums, if the numbers that say so are lost. New checksums would make damaged rows valid.

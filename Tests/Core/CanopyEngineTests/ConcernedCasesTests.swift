@@ -113,4 +113,63 @@ struct ConcernedCasesTests {
     #expect(try take("b", 5, at: 5_999).isEmpty)
     #expect(try take("b", 6, at: 6_000) == found)
   }
+
+  private final class Login: Sendable {}
+
+  @Test func `a change that was announced is checked until the cases of its group have a verdict`()
+    throws
+  {
+    let (login, verdict) = (Login(), ReadVerdict(isAllowed: true, paths: [try Path("a")]))
+    let group = ObjectIdentifier(login)
+    for id in 1...2 {
+      authorizations.add(
+        id, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, isChecked: true
+      ) {}
+    }
+    func checked(at sequence: Int64) -> Int {
+      authorizations.mayBeUnchecked(at: sequence)
+        ? authorizations.checks(of: [1, 2], at: sequence).count : 0
+    }
+    authorizations.announceChange(of: group, after: 5)
+    authorizations.announceChange(of: group, after: 7)
+    #expect(checked(at: 5) == 0 && checked(at: 6) == 2)
+    // Another commit lets one of them wait since later, and has its turn first.
+    var room = 1
+    let found = authorizations.takeCases(
+      concernedBy: try assignments(1, at: "a"), of: 8, at: 0, room: &room)
+    for id in found.now + found.later {
+      _ = authorizations.setVerdict(verdict, of: id, at: 0, after: 8, isLast: true)
+    }
+    #expect(checked(at: 6) == 2 && checked(at: 9) == 2)
+    // A listener with another authorization may still have events from before.
+    authorizations.set(
+      ListenAuthorization { _, _ in verdict }, of: 2, verdict, at: 0, after: 9)
+    #expect(checked(at: 9) == 2 && checked(at: 10) == 1)
+    for turn in 1...2 {
+      let ids = authorizations.waitForVerdicts(of: group, since: 9)
+      #expect(ids.count == 1 && checked(at: 6) == 2, "turn \(turn)")
+      for id in ids {
+        _ = authorizations.setVerdict(verdict, of: id, at: 0, after: 10, isLast: true)
+      }
+    }
+    #expect(checked(at: 10) == 1 && checked(at: 11) == 0)
+    withExtendedLifetime(login) {}
+  }
+
+  @Test func `a denial in the meantime ends the events at the change that was announced`() throws {
+    let (login, verdict) = (Login(), ReadVerdict(isAllowed: true))
+    let group = ObjectIdentifier(login)
+    authorizations.add(
+      1, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, isChecked: true
+    ) {}
+    authorizations.announceChange(of: group, after: 5)
+    #expect(authorizations.deny(1, after: 7).ids == [1])
+    // Nobody may get them, whatever the authorization says by then.
+    #expect(authorizations.checks(of: [1], at: 5).isEmpty)
+    for sequence in 6...7 as ClosedRange<Int64> {
+      let checks = authorizations.checks(of: [1], at: sequence)
+      #expect(checks.count == 1 && checks.allSatisfy { $0.authorization == nil })
+    }
+    withExtendedLifetime(login) {}
+  }
 }

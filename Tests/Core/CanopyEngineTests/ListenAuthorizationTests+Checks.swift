@@ -199,4 +199,47 @@ extension ListenAuthorizationTests {
       withExtendedLifetime(group) {}
     }
   }
+
+  @Test func `the events of a login that has ended are checked before the turn of the engine`()
+    async throws
+  {
+    final class Login: Sendable {}
+    let (login, other) = (Login(), Login())
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      try await engine.set("open", true)
+      let group = Group(checks: true)
+      let started = Answers<ListenerID?>()
+      for login in [login, other, login] {
+        let authorization = ListenAuthorization(group: ObjectIdentifier(login)) { _, _ in
+          ReadVerdict(isAllowed: true)
+        }
+        engine.listen(Listening(.root), group: group, authorization: authorization) { _ in
+        } denied: {
+        } started: { id, _ in
+          started.add(id)
+        }
+      }
+      let ids = await started.wait(for: 3)
+      // The engine is busy.
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      let sequence = engine.snapshot.sequence
+      #expect(!engine.mayNeedChecks(at: sequence + 1))
+      let done = Answers<Bool>()
+      for _ in 0..<2 {
+        engine.reauthorize(ObjectIdentifier(login), completion: { done.add(true) })
+      }
+      #expect(done.values.isEmpty && engine.mayNeedChecks(at: sequence + 1))
+      #expect(engine.checks(of: ids, at: sequence + 1).map(\.listeners) == [[0], [2]])
+      #expect(engine.checks(of: ids, at: sequence).isEmpty)
+      gate.open()
+      _ = await done.wait(for: 2)
+      #expect(!engine.mayNeedChecks(at: engine.snapshot.sequence + 1))
+      withExtendedLifetime(group) {}
+    }
+    withExtendedLifetime((login, other)) {}
+  }
 }

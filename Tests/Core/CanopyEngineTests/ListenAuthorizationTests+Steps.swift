@@ -279,4 +279,41 @@ extension ListenAuthorizationTests {
       withExtendedLifetime(group) {}
     }
   }
+
+  @Test func `a long verdict about another authorization is asked for beside the engine's thread`()
+    async throws
+  {
+    try await withEngine { engine in
+      let (group, counts) = (Group(), Counts())
+      let onThread = Mutex<[Bool]>([])
+      let started = Answers<ListenerID?>()
+      for _ in 0..<3 {
+        engine.listen(
+          Listening(try Path("secret"), form: .value), group: group,
+          authorization: authorization(counts, steps: 1)
+        ) { _ in
+        } denied: {
+          received.add("denied")
+        } started: { id, _ in
+          started.add(id)
+        }
+      }
+      let found = await started.wait(for: 3).compactMap { $0 }
+      let costly = authorization(counts, steps: .max) { _ in
+        onThread.withLock { $0.append(engine.thread.isCurrent) }
+      }
+      let sequence = engine.snapshot.sequence
+      await withCheckedContinuation { continuation in
+        engine.setAuthorizations(found.map { ($0, costly) }) { continuation.resume() }
+      }
+      await waitUntilAuthorized(engine)
+      #expect(onThread.withLock { $0 } == [false, false, false])
+      #expect(engine.checks(of: found, at: sequence + 1).isEmpty && received.values.isEmpty)
+      // From now on commits that the new verdicts depend on concern them.
+      try await write(engine, open: nil)
+      #expect(await received.wait(for: 3) == ["denied", "denied", "denied"])
+      #expect(engine.authorizationCounts == (0, 0) && engine.listenerCounts == (0, 0))
+      withExtendedLifetime(group) {}
+    }
+  }
 }

@@ -125,10 +125,58 @@ extension ListenAuthorizationTests {
       }
       gate.open()
       #expect(await answered.wait(for: 1) == [1])
-      let expected = (0..<4).map { "connection \($0)" } + ["group"]
+      // A login that ends does not wait for connections that change their users.
+      let expected = ["group"] + (0..<4).map { "connection \($0)" }
       #expect(await order.wait(for: 5) == expected)
       #expect(asked.values.count == 12)
     }
+  }
+
+  @Test func `a client waits for no more than its share of the clients that change their users`()
+    async throws
+  {
+    final class Client: Sendable {}
+    let clients = (0..<6).map { _ in Client() }
+    @Sendable func turns(_ client: Int, _ network: String?) -> TurnGroup {
+      TurnGroup(network: network, connection: ObjectIdentifier(clients[client]))
+    }
+    var configuration = Engine.Configuration()
+    configuration.elapsed = Self.slowClock()
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await engine.set("open", true)
+      var ids: [ListenerID] = []
+      for _ in 0..<40 {
+        ids.append(
+          try #require(
+            try await listen(engine, ListenAuthorization { _, _ in .init(isAllowed: true) })))
+      }
+      let done = Answers<String>()
+      func change(_ range: Range<Int>, _ client: Int, _ network: String?) {
+        engine.setAuthorizations(
+          ids[range].map { ($0, authorization()) }, of: turns(client, network)
+        ) {
+          done.add("client \(client) after \(self.asked.values.count)")
+        }
+      }
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      // Three clients of a network, one of another network, and two of this machine.
+      for client in 0..<3 { change(10 * client..<10 * client + 10, client, "192.0.2.1") }
+      change(30..<33, 3, "192.0.2.2")
+      change(33..<36, 4, nil)
+      change(36..<40, 5, nil)
+      gate.open()
+      // The networks and the clients of this machine have one step each in turn.
+      #expect(
+        await done.wait(for: 6) == [
+          "client 3 after 10", "client 4 after 11", "client 5 after 14", "client 0 after 20",
+          "client 1 after 30", "client 2 after 40",
+        ])
+    }
+    withExtendedLifetime(clients) {}
   }
 
   @Test func `a group with many authorizations is authorized in several turns`() async throws {

@@ -220,4 +220,53 @@ import Testing
     mayEnd.signal()
     #expect(await starts.wait(for: 1) == ["a refused after 0"])
   }
+
+  @Test func `a listener that is not wanted any more waits for no verdict`() async throws {
+    try await withEngine { engine in
+      let group = Group()
+      let asked = Mutex(0)
+      let gate = Gate()
+      async let held: Void = engine.longStarts.withTurn { await gate.pass() }
+      await gate.reached()
+      let authorization = costly { asked.withLock { $0 += 1 } }
+      let first = try listen(engine, group, "a", authorization)
+      try await eventually { engine.longStarts.waiting == 1 }
+      engine.cancel(first)
+      #expect(await starts.wait(for: 1) == ["a refused after 0"])
+      #expect(engine.longStarts.waiting == 0 && engine.listenerCounts.listeners == 0)
+      gate.open()
+      try await held
+      #expect(asked.withLock { $0 } == 0)
+      // One that has begun goes on.
+      let second = try listen(engine, group, "b", authorization)
+      _ = await starts.wait(for: 2)
+      engine.cancel(second)
+      try await engine.set("a", 1)
+      #expect(engine.listenerCounts.listeners == 1 && asked.withLock { $0 } == 1)
+      withExtendedLifetime(group) {}
+    }
+  }
+
+  @Test func `a listener that is cancelled while its verdict is asked for does not begin`()
+    async throws
+  {
+    try await withEngine { engine in
+      let group = Group()
+      let start = Mutex<StartingListenerID?>(nil)
+      let asked = Mutex(0)
+      let isKnown = DispatchSemaphore(value: 0)
+      let id = try listen(
+        engine, group, "a",
+        costly {
+          isKnown.wait()
+          asked.withLock { $0 += 1 }
+          if let start = start.withLock({ $0 }) { engine.cancel(start) }
+        })
+      start.withLock { $0 = id }
+      isKnown.signal()
+      #expect(await starts.wait(for: 1) == ["a refused after 0"])
+      #expect(asked.withLock { $0 } == 1 && engine.listenerCounts.listeners == 0)
+      withExtendedLifetime(group) {}
+    }
+  }
 }

@@ -284,6 +284,15 @@ import Testing
   /// The ways in which the folder of a namespace can disappear.
   enum Disappearance: CaseIterable {
     case command, interruptedCommand, loss, lossAfterNewCreation, lossAfterReturnAtBackup
+    case lossAfterInterruptedCommand
+  }
+
+  /// Leaves a namespace as a crash in the middle of its removal does.
+  private func interruptRemoval(of name: String) throws {
+    let folders = data + "/namespaces/"
+    try Data().write(to: URL(filePath: folders + ".gone-" + name))
+    try FileManager.default.moveItem(
+      atPath: folders + name, toPath: folders + ".removed-\(name)-1f")
   }
 
   @Test(arguments: Disappearance.allCases)
@@ -299,8 +308,15 @@ import Testing
     switch disappearance {
     case .command: try await remove("shop", "--yes").expect(status: 0)
     case .interruptedCommand:
-      try FileManager.default.moveItem(
-        atPath: path, toPath: data + "/namespaces/.removed-shop-1f")
+      try interruptRemoval(of: "shop")
+      try await create("other")
+    case .lossAfterInterruptedCommand:
+      try FileManager.default.copyItem(atPath: path, toPath: folder.file("copy"))
+      try interruptRemoval(of: "shop")
+      try FileManager.default.moveItem(atPath: folder.file("copy"), toPath: path)
+      try await client.value("SET /x 0")
+      try await client.value("BACKUP")
+      try FileManager.default.removeItem(atPath: path)
       try await create("other")
     case .loss: try FileManager.default.removeItem(atPath: path)
     case .lossAfterNewCreation:

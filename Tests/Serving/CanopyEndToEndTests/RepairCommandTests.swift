@@ -1,4 +1,7 @@
+import CanopyEngine
+import CanopySQLite
 import CanopyTesting
+import CanopyTree
 import Foundation
 import Testing
 
@@ -181,6 +184,25 @@ import Testing
       #expect(try await server.terminate() == 0)
       try FileManager.default.removeItem(atPath: new)
     }
+  }
+
+  @Test func `a problem that remains in the new folder is reported, with the exit code 1`()
+    async throws
+  {
+    try await fill()
+    // A commit of a time that keys cannot contain, which a server with a wrong clock has made.
+    let store = try SQLiteStore(folder: data)
+    let last = try await store.load(keeping: IndexPlan()).sequence
+    let assignment = Assignment(try Location("n/d"), 4)
+    try store.append(
+      [Commit(sequence: last + 1, time: 1 << 50, assignments: [assignment])], after: last)
+    try store.close()
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 1, "\(ending)")
+    #expect(
+      ending.text.contains("a problem remains: ") && ending.text.contains("up to the year 10889"),
+      "\(ending)")
+    #expect(try await export("/n/d") == "4\n")
   }
 
   @Test func `a folder in use and a new folder with files are refused`() async throws {

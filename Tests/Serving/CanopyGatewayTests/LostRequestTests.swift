@@ -137,4 +137,31 @@ import Testing
       }
     }
   }
+
+  @Test func `a request about an account that waits to be decoded ends with its connection`()
+    async throws
+  {
+    try await withGateway { server in
+      let operations = server.parts.operations
+      let (turns, bytes) = (operations.textWork, Operations.longTextBytes)
+      let gate = Gate()
+      async let held: Void = turns.withTurn(of: nil) { await gate.pass() }
+      await gate.reached()
+      try await server.connect { client in
+        try await client.begin(
+          "POST", "/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any", [:],
+          "{\"a\":\"\(String(repeating: "x", count: bytes))\"}")
+        try await eventually { turns.waiting == 1 }
+        #expect(operations.memory.used > bytes)
+        server.gate.closeAll()
+        _ = try? await client.end()
+      }
+      // Other work has the turn all this time.
+      try await eventually { turns.waiting == 0 && operations.memory.used == 0 }
+      gate.open()
+      try await held
+      #expect(await server.parts.accountStore.all.isEmpty)
+      #expect(!server.parts.log.lines.contains { $0.hasPrefix("error") })
+    }
+  }
 }

@@ -82,7 +82,7 @@ struct CheckedDeliveryTests {
         Self.add(
           1, listening, to: engine.authorizations, counts,
           steps: CheckedVerdicts.stepsMax + excess, isAllowed: isAllowed)
-        engine.authorizations.wait(engine.authorizations.cases(of: nil), since: 1)
+        _ = engine.authorizations.waitForVerdicts(of: nil, since: 1)
         let view = LocalView(listening, Limits(), number: 0)
         let readers = (0..<2 * ViewDelivery.movedMax).map { _ in Reader() }
         for reader in readers {
@@ -133,7 +133,7 @@ struct CheckedDeliveryTests {
         view.add(subscription)
         return view
       }
-      engine.authorizations.wait(engine.authorizations.cases(of: nil), since: 1)
+      _ = engine.authorizations.waitForVerdicts(of: nil, since: 1)
       let checked = CheckedVerdicts()
       for (index, sequence) in [Int64(2), 3].enumerated() {
         let change = try Self.change(sequence)

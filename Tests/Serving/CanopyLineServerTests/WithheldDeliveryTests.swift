@@ -72,7 +72,7 @@ struct WithheldDeliveryTests {
           ReadVerdict(isAllowed: isAllowed || root.child("a").child("0") != 2)
         }, ReadVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
       // The rules have changed, and the engine has not asked them about the listener yet.
-      authorizations.wait(authorizations.cases(of: nil), since: 6)
+      _ = authorizations.waitForVerdicts(of: nil, since: 6)
       let listening = Listening(try Path("a"), form: .value)
       let change = try Self.change(7)
       let notification = change.notification(for: listening)

@@ -72,7 +72,8 @@ struct SubscriptionBoundTests {
       #expect(session.identity.session === first)
     }
     session.lose()
-    guard case .unlisten? = session.nextAction(), case .release(let last)? = session.nextAction()
+    guard case .endSubscriptions? = session.nextAction(),
+      case .release(let last)? = session.nextAction()
     else {
       Issue.record("the login is not released")
       return

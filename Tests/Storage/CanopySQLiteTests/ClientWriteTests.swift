@@ -42,6 +42,38 @@ struct ClientWriteTests {
     }
   }
 
+  @Test(arguments: [
+    "UPDATE commits SET body = '[[[\"n\"],7]]' WHERE sequence = 9",
+    "DELETE FROM commits WHERE sequence >= 9",
+  ])
+  func `a write whose commit is lost is made when its client sends it again, and a kept one is not`(
+    damage: String
+  ) async throws {
+    try await folder.withStore { store in
+      for number in 1...10 as ClosedRange<Int64> {
+        var commit = try commit(number, "n", Node(number))
+        commit.origin = try WriteOrigin(client: "k", number: number, seen: 0)
+        try store.append([commit], after: number - 1)
+        if number == 6 { try await store.checkpoint(try await store.tree().root, through: 6) }
+      }
+      try await store.damage(damage, isSealed: false)
+    }
+    let notes = try await folder.acceptLosses()
+    #expect(
+      notes.contains(
+        "the replies to 2 writes whose commits are lost; a client that sends one again makes it again"
+      ),
+      "\(notes)")
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.load().clientWrites.map(\.origin.number) == Array(1...8))
+      try await withEngine(store) { engine async throws in
+        for number in [8, 9, 9] as [Int64] { _ = try await increment(engine, number, 0) }
+        #expect(engine.root == json(#"{"n":9}"#))
+      }
+    }
+  }
+
   /// Makes an increment of a client. Returns the error if it was refused.
   private func increment(
     _ engine: Engine, _ number: Int64, _ seen: Int64

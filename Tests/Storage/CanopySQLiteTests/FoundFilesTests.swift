@@ -91,4 +91,17 @@ import Testing
     #expect(kept == found)
     #expect(!FileManager.default.fileExists(atPath: crashed.file("damaged-2.sqlite")))
   }
+
+  @Test func `the copy of a file with a gap has the gap`() throws {
+    let bytes = 1 << 26
+    try Data("head".utf8).write(to: URL(filePath: folder.database))
+    #expect(truncate(folder.database, off_t(bytes)) == 0)
+    var files = FoundFiles(Opening(folder: folder.path, configuration: .init(), tail: nil))
+    try files.keep()
+    var status = stat()
+    #expect(stat(folder.file("damaged-1.sqlite"), &status) == 0)
+    #expect(Int(status.st_size) == bytes)
+    // A block has 512 bytes.
+    #expect(Int(status.st_blocks) < bytes / 512 / 16)
+  }
 }

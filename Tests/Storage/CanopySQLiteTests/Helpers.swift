@@ -39,6 +39,33 @@ final class Crashes: Sendable {
   }
 }
 
+extension Folder {
+  /// Changes a table, and puts the former rows back without their sum, as a disk does that loses the write of a page.
+  func lose(_ change: String, of table: SealedTable) async throws {
+    try await withStore { store in
+      try await store.pool.write { db in
+        let name = table.sumName ?? ""
+        try db.execute(sql: "CREATE TEMP TABLE kept AS SELECT * FROM \(table.rawValue)")
+        try db.execute(sql: change)
+        try table.seal(db, where: "true", [])
+        let sum = try Meta.readUnchecked(db).number(name)
+        try db.execute(
+          sql: """
+            DELETE FROM \(table.rawValue); INSERT INTO \(table.rawValue) SELECT * FROM temp.kept;
+            DROP TABLE temp.kept
+            """)
+        try db.execute(sql: "UPDATE meta SET value = ? WHERE name = ?", arguments: [sum, name])
+      }
+      #expect(try await store.problems().count == 1)
+    }
+  }
+
+  /// Returns the number of rows of a table.
+  func count(_ table: SealedTable) async throws -> Int64 {
+    try await withStore { try await $0.number("SELECT count(*) FROM \(table.rawValue)") }
+  }
+}
+
 extension SQLiteStore {
   /// The rows of the checkpoint, by location.
   func leaves() async throws -> [String: String] {

@@ -47,8 +47,10 @@ import Testing
 
   /// Accepts the losses, and expects a sound folder. Returns the tree and the notes.
   private func accept() async throws -> (root: Node, notes: [String]) {
-    let problems = try await folder.withStore { try await $0.problems() }
+    let reading = try SQLiteStore.reading(folder.path)
+    let problems = try await reading.problems()
     #expect(!problems.isEmpty)
+    try reading.close()
     let notes = try await folder.acceptLosses()
     let root = try await folder.withStore { store async throws in
       let problems = try await store.problems()
@@ -198,5 +200,70 @@ import Testing
       #expect(root.child("a").child(key) == Self.value(number), "\(number): \(notes)")
     }
     #expect(notes.contains { $0.hasPrefix("the commits from 50 to 80; the values") }, "\(notes)")
+  }
+
+  /// Appends pairs of commits, the second of which takes back the first.
+  private func appendPairs(_ store: SQLiteStore, _ count: Int64, after last: Int64) throws {
+    for number in last + 1...last + 2 * count {
+      let isFirst = (number - last) % 2 == 1
+      let (value, before): (Node, Node) = isFirst ? (1, .absent) : (.absent, 1)
+      var commit = try commit(number, "t/\((number - last - 1) / 2)", value)
+      commit.beforeImage = [Assignment(commit.assignments[0].location, before)]
+      try store.append([commit], after: number - 1)
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `commits that take each other back do not show that the checkpoint contains them`(
+    isNumberLost: Bool
+  ) async throws {
+    try await folder.withStore { store in
+      try append(store, 1...40)
+      try await checkpoint(store, 40)
+      try append(store, 41...42)
+      try appendPairs(store, 8, after: 42)
+      let loss =
+        isNumberLost
+        ? "UPDATE meta SET value = value + 1 WHERE name = 'leaf_sum'"
+        : "DELETE FROM leaves WHERE path = 'a/k12'"
+      try await store.damage(
+        loss + "; UPDATE commits SET time = time + 1 WHERE sequence = 42", isSealed: false)
+    }
+    let (root, notes) = try await accept()
+    for number in 2...41 as ClosedRange<Int64> {
+      let key = try Key("k\((number - 1) % Self.children + 1)")
+      #expect(root.child("a").child(key) == Self.value(number), "\(number): \(notes)")
+    }
+    #expect(notes.contains { $0.hasPrefix("the commits from 42 to 58; the values") }, "\(notes)")
+  }
+
+  @Test func `rows of an interrupted checkpoint do not make its number an older one`()
+    async throws
+  {
+    struct Planned: Error {}
+    var configuration = Self.configuration()
+    configuration.checkpointStepRows = 1
+    let steps = Steps()
+    // The checkpoint of the first 40 commits, and 15 of the next 20 rows.
+    try await folder.withStore { store in
+      try append(store, 1...40)
+      try await checkpoint(store, 40)
+    }
+    configuration.afterStep = { if steps.next() == 15 { throw Planned() } }
+    try await folder.withStore(configuration) { store in
+      try append(store, 41...60)
+      await #expect(throws: Planned.self) { try await checkpoint(store, 60) }
+      try await store.damage(
+        """
+        DELETE FROM leaves WHERE path = 'a/k30';
+        DELETE FROM commits WHERE sequence = 50
+        """, isSealed: false)
+    }
+    let (root, notes) = try await accept()
+    for number in 10...49 as ClosedRange<Int64> {
+      let key = try Key("k\((number - 1) % Self.children + 1)")
+      #expect(root.child("a").child(key) == Self.value(number), "\(number): \(notes)")
+    }
+    #expect(notes.contains { $0.hasPrefix("the commits from 50 to 60; the values") }, "\(notes)")
   }
 }

@@ -164,6 +164,35 @@ import Testing
     #expect(root.child("n").childCount >= 8)
   }
 
+  // Near the end of the numbers, and far from all numbers that the folder has.
+  @Test(arguments: [SequenceRange.max - 5, 1 << 61, 1 << 50], [true, false])
+  func `a number after which there is no commit leaves room for new ones`(
+    _ number: Int64, hasTail: Bool
+  ) async throws {
+    try await folder.withStore { store async throws in
+      try store.append([commit(1, "n", 1)], after: 0)
+      #expect(
+        try await store.insert(
+          Account(
+            uid: "u", email: "e", emailNormalized: "e", username: "n", passwordHash: "h",
+            createdAt: 1, isDisabled: false, isPending: false)))
+      try await store.damage(
+        "UPDATE meta SET value = \(number) WHERE name = 'last_commit'", isSealed: false)
+    }
+    if !hasTail {
+      try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
+      await #expect(throws: StoreError.self) { try await folder.withStore { _ in } }
+    }
+    let notes = try await folder.acceptLosses()
+    #expect(notes.contains { $0.contains("which no commit can have had") }, "\(notes)")
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      let sequence = try await store.load().sequence
+      #expect(sequence < 1 << 50)
+      try store.append([commit(sequence + 1, "n", 2)], after: sequence)
+    }
+  }
+
   @Test func `a damaged commit that the checkpoint has affects only listeners that resume`()
     async throws
   {
@@ -200,151 +229,6 @@ import Testing
     let (root, _) = try await accept(after: "UPDATE accounts SET password_hash = 'mine'")
     #expect(root.child("n").childCount == 10)
     #expect(try await folder.withStore { try await $0.account(uid: "u") } == nil)
-  }
-
-  /// Fills a folder with two accounts, a session of each, and a code.
-  private func fillAccounts() async throws {
-    try await folder.withStore { store in
-      try store.append([commit(1, "n", 1)], after: 0)
-      for (uid, byte, login) in [("u1", 1, 9_000_000), ("u2", 2, 4_000_000)]
-        as [(String, UInt8, Int64)]
-      {
-        var account = Account(
-          uid: uid, email: uid, emailNormalized: uid, username: uid, passwordHash: "h",
-          createdAt: 1, isDisabled: false, isPending: false)
-        account.details.lastLoginAt = login
-        let token = TokenRecord(
-          digest: TokenDigest(bytes: Array(repeating: byte, count: 32)), uid: uid,
-          expiresAt: 100_000_000, customClaims: "{}")
-        #expect(try await store.insert(account, token: token, loginTime: nil))
-      }
-      try await store.pool.write { db in
-        try db.execute(
-          sql: "INSERT INTO account_codes VALUES (x'05', 'u1', 'reset', 'u1', 100000000, 0)")
-        try SealedTable.accountCodes.seal(db, where: "true", [])
-      }
-      #expect(try await store.problems().isEmpty)
-    }
-  }
-
-  /// Changes a table, and puts the former rows back without their sum, as a disk does that loses the write of a page.
-  private func lose(_ change: String, of table: SealedTable) async throws {
-    try await folder.withStore { store in
-      try await store.pool.write { db in
-        let name = table.sumName ?? ""
-        try db.execute(sql: "CREATE TEMP TABLE kept AS SELECT * FROM \(table.rawValue)")
-        try db.execute(sql: change)
-        try table.seal(db, where: "true", [])
-        let sum = try Meta.readUnchecked(db).number(name)
-        try db.execute(
-          sql: """
-            DELETE FROM \(table.rawValue); INSERT INTO \(table.rawValue) SELECT * FROM temp.kept;
-            DROP TABLE temp.kept
-            """)
-        try db.execute(sql: "UPDATE meta SET value = ? WHERE name = ?", arguments: [sum, name])
-      }
-      #expect(try await store.problems().count == 1)
-    }
-  }
-
-  /// Accepts the loss at the second 5,000, and expects a sound folder. Returns the losses.
-  private func acceptLosses() async throws -> [String] {
-    var configuration = SQLiteStore.Configuration()
-    configuration.acceptsLoss = true
-    configuration.currentTime = 5_000_000
-    let losses = try await folder.withStore(configuration) { try await $0.acceptLosses() }
-    try await folder.withStore { store async throws in
-      #expect(try await store.problems().isEmpty)
-    }
-    return losses.notes
-  }
-
-  private func count(_ table: SealedTable) async throws -> Int64 {
-    try await folder.withStore { try await $0.number("SELECT count(*) FROM \(table.rawValue)") }
-  }
-
-  private func validSince(_ uid: String) async throws -> Int64? {
-    try await folder.withStore { try await $0.account(uid: uid)?.details.validSince }
-  }
-
-  private func deletedLogin() async throws -> Int64? {
-    try await folder.withStore { store in
-      try await store.pool.read { try Meta.readUnchecked($0).deletedLogin }
-    }
-  }
-
-  @Test(arguments: [
-    (SealedTable.accounts, "UPDATE accounts SET is_disabled = 1"),
-    (.tokens, "DELETE FROM tokens"),
-    (.accountDetails, "UPDATE account_details SET claims = '{}'"),
-    (.customSessions, "UPDATE custom_sessions SET claims = '{\"a\":1}'"),
-    (.accountCodes, "DELETE FROM account_codes"),
-  ])
-  func `older rows of accounts or sessions end all logins, and an altered session only itself`(
-    table: SealedTable, change: String
-  ) async throws {
-    try await fillAccounts()
-    try await folder.withStore { store in
-      try await store.damage("UPDATE tokens SET expires_at = 1 WHERE uid = 'u2'", isSealed: false)
-    }
-    #expect(try await acceptLosses() == ["1 altered rows of the table tokens"])
-    for table in [SealedTable.tokens, .customSessions, .accountCodes] {
-      #expect(try await count(table) == 1, "\(table)")
-    }
-    #expect(try await validSince("u1") == 0)
-
-    try await lose(change, of: table)
-    let notes = try await acceptLosses()
-    let beginning = "rows of the table \(table.rawValue) that are missing or older"
-    #expect(notes.contains { $0.hasPrefix(beginning) }, "\(notes)")
-    #expect(notes.contains { $0.hasPrefix("all sessions") }, "\(notes)")
-    for table in [SealedTable.tokens, .customSessions, .accountCodes] {
-      #expect(try await count(table) == 0, "\(table)")
-    }
-    // The last login of the first account was after the time of the repair.
-    #expect(try await validSince("u1") == 9_001)
-    #expect(try await validSince("u2") == 5_001)
-    #expect(try await deletedLogin() == (table == .accounts ? 5_000 : nil))
-  }
-
-  @Test func `older rows of deleted accounts end the logins of new accounts, and no others`()
-    async throws
-  {
-    try await fillAccounts()
-    try await folder.withStore { store async throws in
-      #expect(try await store.delete(uid: "u2", at: 1_000))
-    }
-    #expect(try await deletedLogin() == 4_000)
-    try await lose("UPDATE deleted_accounts SET end_of_logins = 4500", of: .deletedAccounts)
-    let notes = try await acceptLosses()
-    #expect(notes == ["rows of the table deleted_accounts that are missing or older"])
-    #expect(try await deletedLogin() == 5_000)
-    #expect(try await count(.tokens) == 1)
-    #expect(try await validSince("u1") == 0)
-  }
-
-  @Test func `an older on-disconnect write removes all, and an altered one only itself`()
-    async throws
-  {
-    try await folder.withStore { store in
-      try store.append([commit(1, "n", 1)], after: 0)
-      for request in ["a", "b", "c"] {
-        _ = try await store.changeDisconnectWrites(
-          adding: ("administrator", request), exceptions: [:], removing: [])
-      }
-      try await store.damage(
-        "UPDATE disconnect_writes SET request = 'x' WHERE request = 'c'", isSealed: false)
-    }
-    #expect(try await acceptLosses() == ["1 altered rows of the table disconnect_writes"])
-    #expect(try await count(.disconnectWrites) == 2)
-    try await lose("DELETE FROM disconnect_writes WHERE request = 'a'", of: .disconnectWrites)
-    let notes = try await acceptLosses()
-    #expect(
-      notes == [
-        "rows of the table disconnect_writes that are missing or older",
-        "all on-disconnect writes, because it is not known which of them were cancelled",
-      ])
-    #expect(try await count(.disconnectWrites) == 0)
   }
 
   @Test func `an undamaged folder is not changed`() async throws {

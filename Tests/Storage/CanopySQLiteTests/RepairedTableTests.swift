@@ -78,7 +78,10 @@ import Testing
     }
     let after = try folder.read { try AllTables.rows($0) }
     let kept = after[change.table, default: []]
-    #expect(before[change.table, default: []].subtracting(kept).count == change.lost, "\(notes)")
+    let lost = before[change.table, default: []].subtracting(kept).count
+    // The end of all logins changes the rows of these tables.
+    let isEnded = ["account_details", "custom_sessions"].contains(change.table)
+    #expect(isEnded ? lost == AllTables.rows : lost == change.lost, "\(notes)")
     #expect(notes.isEmpty == (change.lost == 0), "\(notes)")
   }
 

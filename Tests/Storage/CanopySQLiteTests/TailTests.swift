@@ -188,6 +188,43 @@ import Testing
     expectAdvice(error, mentions: "commit 1 is not the one that was stored")
   }
 
+  @Test(arguments: [SQLiteStore.Durability.full, .relaxed])
+  func `a journal that ends before the checkpoint is a loss, and writes go on when it is accepted`(
+    durability: SQLiteStore.Durability
+  ) async throws {
+    var configuration = SQLiteStore.Configuration()
+    configuration.durability = durability
+    let tail = URL(filePath: folder.path + "/canopy.tail")
+    let older = try await folder.withStore(configuration) { store in
+      try store.append(try (1...15).map { try commit($0, "n/\($0)", Node($0)) }, after: 0)
+      let older = try Data(contentsOf: tail)
+      try store.append(try (16...40).map { try commit($0, "n/\($0)", Node($0)) }, after: 15)
+      try await store.checkpoint(try await store.tree().root, through: 40)
+      try await store.damage("DELETE FROM commits WHERE sequence > 24", isSealed: false)
+      return older
+    }
+    // A loss of power may leave an older file.
+    try older.write(to: tail)
+    try folder.restartSystem()
+    let error = await #expect(throws: StoreError.self) {
+      try await folder.withStore(configuration) { _ = try await $0.load() }
+    }
+    let isFull = durability == .full
+    expectAdvice(
+      error, mentions: isFull ? "the commits 25 to 40, which were stored, are" : "commit 25 is",
+      "missing", "--accept-loss")
+    configuration.acceptsLoss = true
+    try await folder.withStore(configuration) { _ = try await $0.acceptLosses() }
+    configuration.acceptsLoss = false
+    try await folder.withStore(configuration) { store async throws in
+      let (root, sequence) = try await store.tree()
+      #expect(sequence > 40)
+      #expect(root.child("n").childCount == 40)
+      try store.append([commit(sequence + 1, "new", 1)], after: sequence)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
   @Test func `a start reports that canopy.tail is damaged or missing, if there are commits`()
     async throws
   {
