@@ -299,6 +299,8 @@ public final class TreeCount: CommitObserver {
 
   /// Counts commits that were published, instead of the bytes that were admitted for them.
   private func publish(_ growth: Int, _ atMost: Int, in state: inout State) {
+    // The removal of a location that does not exist has a text too.
+    let growth = max(growth, -state.bytes)
     bound.change(uncountedBy: atMost - state.admittedAtMost)
     if growth != state.admitted { bound.change(by: growth - state.admitted) }
     (state.admitted, state.admittedAtMost) = (0, 0)
@@ -350,7 +352,7 @@ public final class TreeCount: CommitObserver {
   /// this tree.
   private func setCount(of root: Node, _ bytes: Int, in state: inout State) {
     guard !state.hasEnded else { return }
-    let present = bytes + state.since
+    let present = max(0, bytes + state.since)
     if present != state.bytes { bound.change(by: present - state.bytes) }
     state.bytes = present
     state.countedBytes = bytes

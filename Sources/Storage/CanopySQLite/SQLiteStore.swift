@@ -177,7 +177,7 @@ public final class SQLiteStore: Sendable {
         )
       }
       if needsNewNumbers(after: now) { tailFile.requireNewNumbers() }
-      try tailFile.open()
+      try tailFile.open(creatingWith: now)
       // The old contents are the evidence of a loss, and stay until the loss is accepted.
       if !configuration.acceptsLoss { tailFile.write(now) }
       // Also with relaxed durability, because the file is the only trace of a loss of power.

@@ -132,12 +132,18 @@ package final class TailFile: Sendable {
   /// Whether the file exists. If `read` has returned nil, it is damaged.
   var exists: Bool { access(path, F_OK) == 0 }
 
-  /// Opens the file for writing, and creates it if it is missing. Cuts a longer file, which would stay damaged after each
-  /// write. Call after `read`.
+  /// Opens the file for writing. Cuts a longer file, which would stay damaged after each write. Call after `read`.
   ///
+  /// - Parameter tail: the contents of the file if it is missing. It then appears with all its bytes, because one that a
+  ///   loss of power leaves empty would be damaged.
   /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.
-  package func open() throws(StoreError) {
-    let opened = FileCalls.openFile(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW)
+  package func open(creatingWith tail: Tail) throws(StoreError) {
+    if !exists {
+      do throws(FileError) {
+        try AtomicFile.replace(path, with: withBytes(of: tail) { Array($0) })
+      } catch { throw .unopenable(path, error.code) }
+    }
+    let opened = FileCalls.openFile(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
     guard opened >= 0 else { throw .unopenable(path, errno) }
     var status = stat()
     guard fstat(opened, &status) == 0,
@@ -168,8 +174,18 @@ package final class TailFile: Sendable {
 
   /// Writes the file with one system call, if it is open. A failure leaves an older version, which is correct too.
   package func write(_ tail: Tail) {
+    withBytes(of: tail) { bytes in
+      descriptor.withLock { descriptor in
+        guard let descriptor else { return }
+        _ = FileCalls.writeBytes(bytes, to: descriptor, at: 0, path)
+      }
+    }
+  }
+
+  /// Calls `use` with the bytes of the file.
+  private func withBytes<R>(of tail: Tail, _ use: (UnsafeRawBufferPointer) -> R) -> R {
     let boot = Boot.id
-    withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
+    return withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
       func put(_ number: Int64, _ index: Int) {
         bytes.storeBytes(of: number.littleEndian, toByteOffset: index * 8, as: Int64.self)
       }
@@ -184,10 +200,7 @@ package final class TailFile: Sendable {
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
       let checksum = Checksum.xxh64(body, seed: 4)
       bytes.storeBytes(of: checksum.littleEndian, toByteOffset: TailFile.bytes - 8, as: UInt64.self)
-      descriptor.withLock { descriptor in
-        guard let descriptor else { return }
-        _ = FileCalls.writeBytes(UnsafeRawBufferPointer(bytes), to: descriptor, at: 0, path)
-      }
+      return use(UnsafeRawBufferPointer(bytes))
     }
   }
 

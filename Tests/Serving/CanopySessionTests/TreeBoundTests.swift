@@ -256,6 +256,21 @@ import Testing
     #expect(!bound.add(.max, atMost: .max) && bound.bytes == 630)
   }
 
+  @Test func `removals from an empty tree take nothing of the bound`() async throws {
+    let bound = TreeBound(bytesMax: 1_000_000, logger: log.logger)
+    let engine = try await engine(InMemoryJournal())
+    let count = TreeCount(of: engine, in: bound)
+    let running = Task { await engine.run() }
+    let removal = try Write.set(Location("/list"), WriteValue(json: "null"))
+    for _ in 0..<3 {
+      _ = try await engine.transact { _ in Decision(removal, ()) }
+      TreeCount.finish()
+      #expect(count.bytes == 0 && bound.bytes == 0)
+    }
+    engine.stop()
+    await running.value
+  }
+
   @Test func `an import far below the bound is counted as a whole`() async throws {
     let bound = TreeBound(bytesMax: .max, logger: log.logger)
     let engine = try await engine(InMemoryJournal())

@@ -258,9 +258,16 @@ import Testing
     let path = folder.path + "/canopy.tail"
     let tail = TailFile(folder: folder.path, isRelaxed: false)
     #expect(try tail.read() == nil)
-    try tail.open()
-    tail.write(Tail(sequence: 7, checksum: Checksum(), revision: 0, time: 0))
-    #expect(try tail.read()?.tail.sequence == 7)
+    func end(_ sequence: Int64) -> Tail {
+      Tail(sequence: sequence, checksum: Checksum(), revision: 0, time: 0)
+    }
+    try tail.open(creatingWith: end(6))
+    #expect(try tail.read()?.tail == end(6))
+    // A file that exists stays as it is.
+    try tail.open(creatingWith: end(1))
+    #expect(try tail.read()?.tail == end(6))
+    tail.write(end(7))
+    #expect(try tail.read()?.tail == end(7))
     for (bytes, read) in [(71, 71), (72, 72), (73, 73), (1 << 30, 73)] {
       // A gap at the end of the file takes no space on the disk.
       #expect(Foundation.truncate(path, bytes) == 0)
