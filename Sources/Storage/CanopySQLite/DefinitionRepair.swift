@@ -23,6 +23,8 @@ struct DefinitionRepair {
 
   /// The definitions that the file must have.
   let expected: [Definition]
+  /// The names of the migrations of a file with these definitions.
+  let record: Set<ByteString>
   /// The number of the first page of each table that is found, by the place of the definition in `expected`.
   private var roots: [Int: Int64] = [:]
 
@@ -45,9 +47,10 @@ struct DefinitionRepair {
         root: $0.number(0) ?? 0, hasTypes: $0.number(1) == 1, definition: Definition($0))
     }
     let canBeRight = !areRefused && found.allSatisfy(\.hasTypes)
-    guard let expected = try Self.expected(found.map(\.definition), canBeRight: canBeRight, db)
+    guard let version = try Self.version(found.map(\.definition), canBeRight: canBeRight, db)
     else { return nil }
-    self.expected = expected
+    expected = version.definitions
+    record = Set(version.record)
     let count = try Int64.fetchOne(db, sql: "PRAGMA page_count") ?? 0
     roots = roots(in: found, pages: count)
     for (index, definition) in expected.enumerated() where definition.isTable {
@@ -67,34 +70,43 @@ struct DefinitionRepair {
       let version = zip(versions, differences).filter({ $0.1 == least }).last?.0
     else { return nil }
     expected = version.definitions
+    record = Set(version.record)
     for (index, definition) in expected.enumerated() where definition.isTable {
       guard let root = pages.root(of: definition) else { return nil }
       roots[index] = root
     }
   }
 
-  /// Returns the definitions of the version that a file is of; nil if the file has them, or if the version is not known.
+  /// Returns the names of the migrations of a file; nil if they cannot be read.
+  static func record(of db: Database) -> Set<ByteString>? {
+    let names = try? DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
+    return names.map { Set($0.map { ByteString(String.fromDatabaseValue($0) ?? "") }) }
+  }
+
+  /// Returns the version that a file is of; nil if the file has its definitions, or if the version is not known.
   ///
   /// - Parameter canBeRight: whether the file may have them.
-  private static func expected(
+  private static func version(
     _ found: [Definition], canBeRight: Bool, _ db: Database
-  ) throws -> [Definition]? {
+  ) throws -> Schema.VersionDefinitions? {
     let versions = try Schema.versions()
     let differences = versions.map { Set($0.definitions).symmetricDifference(found).count }
     guard let least = differences.min(), let newest = versions.last else { return nil }
-    let names = try? DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
-    let record = names.map { Set($0.map { ByteString(String.fromDatabaseValue($0) ?? "") }) }
+    let record = record(of: db)
     // A newer version has other definitions.
     if let record, record.isStrictSuperset(of: newest.record) { return nil }
-    let nearest = zip(versions, differences).filter { $0.1 == least }.map(\.0)
-    let recorded = nearest.first { Set($0.record) == record }
-    guard let version = recorded ?? nearest.last else { return nil }
+    let nearest = versions.indices.filter { differences[$0] == least }
+    let recorded = versions.lastIndex { Set($0.record) == record }
+    guard var index = nearest.last else { return nil }
+    // A file of which definitions are missing has those of an older version.
+    if let recorded, nearest.contains(recorded) || recorded > index { index = recorded }
+    let version = versions[index]
     let definitions = version.definitions
     if canBeRight, least == 0, found.count == definitions.count { return nil }
     // Without a right record, a file with more definitions may be one of another program.
     let isKnown = versions.contains { Set($0.record) == record }
     guard isKnown || found.count == definitions.count, least < definitions.count else { return nil }
-    return definitions
+    return version
   }
 
   /// Returns the number of the first page of each table, by the place of its definition.

@@ -31,6 +31,9 @@ extension Opening {
       if hasLog { try copy.copyLog() }
       guard let repair = try copy.definitionRepair() else { return nil }
       try copy.write(repair)
+      // The file is of a newer version, of which definitions are missing.
+      let record = try copy.readTolerantly(hasLog: false) { DefinitionRepair.record(of: $0) }
+      guard !(record ?? []).isStrictSuperset(of: repair.record) else { return nil }
       var files = FoundFiles(copy)
       lost = try copy.salvage(hasLog: false, with: repair.expected, &files) ?? []
       guard !copy.hasAlteredDefinitions(hasLog: false) else {

@@ -7,8 +7,9 @@ struct Crash: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Kill a server under load many times, and look for lost writes.",
     discussion: """
-      Every write that was acknowledged before a kill must exist after the restart. A write that was \
-      under way must be complete or absent. After each kill, canopy verify must find no problem.
+      Every write that was acknowledged before a kill must exist after the restart, with the texts that \
+      were sent. A write that was under way must be complete or absent. After each kill, canopy verify \
+      must find no problem.
       """)
 
   @Argument(help: "The number of kills.") var kills: Int
@@ -36,6 +37,12 @@ struct Crash: ParsableCommand {
     var checked = 0
     var lost = 0
     var torn = 0
+    func note(_ wrong: CrashUser.Wrong) {
+      lost += wrong.missing.count
+      torn += wrong.altered.count
+      for text in wrong.missing { print("lost: \(text)") }
+      for text in wrong.altered { print("torn: \(text)") }
+    }
     for kill in 1...max(1, kills) {
       let stop = Date().addingTimeInterval(Double(random.next() % 400 + 50) / 1000)
       let port = server.port
@@ -60,10 +67,9 @@ struct Crash: ParsableCommand {
       server = try Server(folder: folder, arguments: arguments)
       let socket = try LineSocket(port: server.port)
       for user in users {
-        let (count, missing) = try user.check(socket)
+        let (count, wrong) = try user.check(socket)
         checked += count
-        lost += missing.count
-        for text in missing { print("lost: \(text)") }
+        note(wrong)
       }
       for user in users { board.posts.append(contentsOf: user.takeNewPosts()) }
       if kill % 10 == 0 { print("\(kill) kills, \(checked) acknowledged writes checked") }
@@ -71,9 +77,7 @@ struct Crash: ParsableCommand {
     // Check all writes again, also the old ones.
     let socket = try LineSocket(port: server.port)
     for user in users {
-      let missing = try user.checkAll(socket)
-      lost += missing.count
-      for text in missing { print("lost: \(text)") }
+      note(try user.checkAll(socket))
     }
     try server.stop()
     let verdict = try Server.run(["verify", "--data", folder])
@@ -98,14 +102,31 @@ private final class CrashUser: @unchecked Sendable {
     case unknown
   }
 
+  /// The acknowledged writes that are not as they were sent.
+  struct Wrong {
+    var missing: [String] = []
+    var altered: [String] = []
+  }
+
+  private struct Post {
+    var id: String
+    var number: Int
+  }
+
+  private struct Comment {
+    var post: String
+    var id: String
+    var number: Int
+  }
+
   private let uid: String
   private let token: String
   private var random: SplitMix64
-  private var newPosts: [String] = []
-  private var newComments: [(post: String, id: String)] = []
+  private var newPosts: [Post] = []
+  private var newComments: [Comment] = []
   private var newStars: Set<String> = []
-  private var posts: [String] = []
-  private var comments: [(post: String, id: String)] = []
+  private var posts: [Post] = []
+  private var comments: [Comment] = []
   private var stars: [String: Star] = [:]
   private var number = 0
 
@@ -121,14 +142,13 @@ private final class CrashUser: @unchecked Sendable {
       return
     }
     while true {
-      let all = posts + newPosts
+      let all = posts + newPosts.map(\.id)
       number += 1
       let dice = random.next() % 10
       guard dice >= 3, let post = all.randomElement(using: &random) else {
-        guard let reply = socket.request("POST \"Post \(number)\" \"By \(uid), number \(number)\""),
-          let id = Self.id(reply)
-        else { return }
-        newPosts.append(id)
+        let line = "POST \"\(title(number))\" \"\(body(number))\""
+        guard let reply = socket.request(line), let id = Self.id(reply) else { return }
+        newPosts.append(Post(id: id, number: number))
         continue
       }
       if dice < 7 {
@@ -137,19 +157,26 @@ private final class CrashUser: @unchecked Sendable {
         stars[post] = .known(reply.contains("\"starred\":true"))
         newStars.insert(post)
       } else {
-        guard let reply = socket.request("COMMENT \(post) \"Comment \(number) of \(uid)\""),
+        guard let reply = socket.request("COMMENT \(post) \"\(comment(number))\""),
           let id = Self.id(reply)
         else { return }
-        newComments.append((post, id))
+        newComments.append(Comment(post: post, id: id, number: number))
       }
     }
   }
+
+  private func title(_ number: Int) -> String { "Post \(number)" }
+
+  private func body(_ number: Int) -> String { "By \(uid), number \(number)" }
+
+  private func comment(_ number: Int) -> String { "Comment \(number) of \(uid)" }
 
   private static func id(_ reply: String) -> String? {
     guard reply.hasPrefix("+") else { return nil }
     return (try? JSONValue(json: String(reply.dropFirst())))?["id"]?.string
   }
 
+  /// Takes the writes since the last call to the older ones. Returns the ids of the new posts.
   func takeNewPosts() -> [String] {
     defer {
       posts += newPosts
@@ -158,40 +185,52 @@ private final class CrashUser: @unchecked Sendable {
       newComments = []
       newStars = []
     }
-    return newPosts
+    return newPosts.map(\.id)
   }
 
   /// Checks the writes that were acknowledged since the last check.
-  func check(_ socket: LineSocket) throws -> (count: Int, missing: [String]) {
-    let missing = try missing(socket, newPosts, newComments, Array(newStars))
-    return (newPosts.count + newComments.count + newStars.count, missing)
+  func check(_ socket: LineSocket) throws -> (count: Int, wrong: Wrong) {
+    let wrong = try wrong(socket, newPosts, newComments, Array(newStars))
+    return (newPosts.count + newComments.count + newStars.count, wrong)
   }
 
-  func checkAll(_ socket: LineSocket) throws -> [String] {
-    try missing(socket, posts, comments, Array(stars.keys))
+  func checkAll(_ socket: LineSocket) throws -> Wrong {
+    try wrong(socket, posts, comments, Array(stars.keys))
   }
 
-  private func missing(
-    _ socket: LineSocket, _ posts: [String], _ comments: [(post: String, id: String)],
-    _ starred: [String]
-  ) throws -> [String] {
-    var missing: [String] = []
-    for id in posts {
-      guard let reply = socket.request("SHOW \(id)"), reply.hasPrefix("+") else {
-        missing.append("post \(id)")
+  private func wrong(
+    _ socket: LineSocket, _ posts: [Post], _ comments: [Comment], _ starred: [String]
+  ) throws -> Wrong {
+    var wrong = Wrong()
+    for post in posts {
+      guard let reply = socket.request("SHOW \(post.id)"), reply.hasPrefix("+") else {
+        wrong.missing.append("post \(post.id)")
         continue
       }
+      let show = try JSONValue(json: String(reply.dropFirst()))
+      if show["title"]?.string != title(post.number) || show["body"]?.string != body(post.number) {
+        wrong.altered.append("post \(post.id): \(reply)")
+      }
     }
-    for (post, id) in comments {
+    for comment in comments {
       // The page before a key that is just above the comment's key begins with the comment.
-      let reply = try socket.success("COMMENTS \(post) {\"limit\":1,\"before\":\"\(id)~\"}")
-      if reply.elements?.first?["id"]?.string != id { missing.append("comment \(id) on \(post)") }
+      let page = try socket.success(
+        "COMMENTS \(comment.post) {\"limit\":1,\"before\":\"\(comment.id)~\"}")
+      guard let found = page.elements?.first, found["id"]?.string == comment.id else {
+        wrong.missing.append("comment \(comment.id) on \(comment.post)")
+        continue
+      }
+      if found["text"]?.string != self.comment(comment.number) {
+        wrong.altered.append("comment \(comment.id) on \(comment.post)")
+      }
     }
     for post in starred {
       guard case .known(let isStarred) = stars[post] else { continue }
       let show = try socket.success("SHOW \(post)")
-      if (show["stars"]?[uid] != nil) != isStarred { missing.append("star of \(uid) on \(post)") }
+      if (show["stars"]?[uid] != nil) != isStarred {
+        wrong.missing.append("star of \(uid) on \(post)")
+      }
     }
-    return missing
+    return wrong
   }
 }

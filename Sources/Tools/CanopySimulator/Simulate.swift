@@ -98,9 +98,10 @@ struct Simulate: ParsableCommand {
       }
       print("| Defect | Seed | Finding |\n|---|---|---|")
       var isComplete = true
+      var found: (seed: UInt64, finding: String)?
       for defect in defects {
         let run = Runner(defect: defect)
-        var found: (seed: UInt64, finding: String)?
+        found = nil
         for seed in first..<first + seeds where found == nil {
           found = try run.outcome(of: seed, without: omitted).finding.map { (seed, $0) }
         }
@@ -110,6 +111,9 @@ struct Simulate: ParsableCommand {
         )
       }
       if !isComplete { throw ExitCode(1) }
+      guard !whole, defects.count == 1, let found else { return }
+      let run = Runner(defect: defects[0])
+      report(found.seed, found.finding, try run.minimised(found.seed, omitted, found.finding))
     #else
       throw ValidationError("only a debug build has defects to plant")
     #endif

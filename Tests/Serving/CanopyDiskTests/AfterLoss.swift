@@ -17,8 +17,6 @@ import Foundation
 struct AfterLoss {
   let ledger: Ledger
   var findings: Findings
-  /// Whether the run has replaced rules and made backups in the folder.
-  var hasFiles = false
 
   /// Checks a folder.
   ///
@@ -33,7 +31,7 @@ struct AfterLoss {
       do {
         try await change(server)
         try await check(server)
-        if hasFiles { checkFiles(in: folder) }
+        checkFiles(in: folder)
       } catch {
         findings.torn.append("reading after the start: \(error)")
       }

@@ -23,7 +23,8 @@ struct DiskRun: Sendable {
   var ignoresSync = false
   /// Always ends with a loss of power in which all unsynchronized writes are lost.
   var losesAll = false
-  /// Whether the run without a fault also writes the files that faults of own files concern.
+  /// Whether the run without a fault also replaces the rules, and makes a backup in each round, as those with faults of
+  /// own files do.
   var countsFiles = false
 
   /// The result of a run.
@@ -43,10 +44,10 @@ struct DiskRun: Sendable {
 
   func run() async throws -> Outcome {
     var random = SeededGenerator(seed: seed)
-    let (folder, place) = (try TemporaryFolder(), try TemporaryFolder())
+    let folder = try TemporaryFolder()
     let disk = try Disk(folder)
     let keepsFiles = fault?.calls.isEmpty == false || countsFiles
-    let backups = keepsFiles ? folder.file("backups") : place.path
+    let backups = folder.file("backups")
     try FileManager.default.createDirectory(atPath: backups, withIntermediateDirectories: true)
     let clock = ManualClock()
     if let fault { disk.plan(fault, at: number, seed: random.next()) }
@@ -92,7 +93,7 @@ struct DiskRun: Sendable {
     disk.end()
     let image = try disk.image(state(&random), seed: random.next())
     try damage(image)
-    var checks = AfterLoss(ledger: ledger, findings: findings, hasFiles: keepsFiles)
+    var checks = AfterLoss(ledger: ledger, findings: findings)
     try await checks.check(image, clock: clock, change)
     return Outcome(
       findings: checks.findings, faults: disk.faults, firstFault: disk.firstFault,

@@ -23,9 +23,26 @@ import Testing
     /// Whether the store repairs its log after an error of the disk.
     let repairsLog = number("CANOPY_DISK_UNREPAIRED") == nil
 
-    func includes(_ fault: DiskFault) -> Bool {
-      let names = ProcessInfo.processInfo.environment["CANOPY_DISK_FAULTS"]
-      return names.map { $0.split(separator: ",").contains { $0 == fault.rawValue } } ?? true
+    /// The names of the faults to try; nil for all.
+    let names = ProcessInfo.processInfo.environment["CANOPY_DISK_FAULTS"].map {
+      $0.split(separator: ",", omittingEmptySubsequences: false).map { String($0) }
+    }
+
+    func includes(_ fault: DiskFault) -> Bool { names?.contains(fault.rawValue) ?? true }
+  }
+
+  @Test func `the article explains each fault, and has its figures`() throws {
+    let article = try String(
+      contentsOf: Checkout.root.appending(path: "Sources/Documentation.docc/Testing.md"),
+      encoding: .utf8)
+    for fault in DiskFault.allCases {
+      #expect(article.matches(of: try Regex("\\| `\(fault)` \\|")).count == 2, "\(fault)")
+    }
+  }
+
+  @Test func `each name of a fault that the script gets is that of a fault`() {
+    for name in Range().names ?? [] {
+      #expect(DiskFault(rawValue: name) != nil, "there is no fault \(name)")
     }
   }
 

@@ -112,6 +112,28 @@ import Testing
     return losses
   }
 
+  /// Accepts the losses of a folder with a damaged page of definitions. The text of a table is needed: without it the file
+  /// is refused and stays as it was. Without texts of indexes, nothing is lost.
+  private func acceptDefinitions(
+    _ folder: Folder, _ copy: Folder, _ root: Node, _ damage: Damage
+  ) async throws {
+    let file = try FileHandle(forReadingFrom: URL(filePath: folder.database))
+    try file.seek(toOffset: UInt64((damage.page.number - 1) * DatabasePages.bytes))
+    let page = try file.read(upToCount: DatabasePages.bytes) ?? Data()
+    let served = try? await copy.crashed().withStore { try await $0.tree().root }
+    #expect(served == nil || served == root, "\(damage)")
+    guard page.firstRange(of: Data("CREATE TABLE".utf8)) != nil else {
+      #expect(try await accept(copy, root, damage).notes == [], "\(damage)")
+      return
+    }
+    let before = try Data(contentsOf: URL(filePath: copy.database))
+    let error = await #expect(throws: StoreError.self, "\(damage)") {
+      try await accept(copy, root, damage)
+    }
+    expectAdvice(error, mentions: "the definitions of the tables", "backup")
+    #expect(try Data(contentsOf: URL(filePath: copy.database)) == before)
+  }
+
   @Test func `a damaged page of any kind costs only the rows that need it, and they are listed`()
     async throws
   {
@@ -134,21 +156,18 @@ import Testing
       // The first page is checked before all others.
       let candidates = pages.filter { $0.number > 1 }
       guard !candidates.isEmpty else { continue }
+      if name.hasSuffix(" of sqlite_schema") {
+        // Some pages have the newest definitions, without which the file looks like one of an older version.
+        for page in candidates {
+          let damage = Damage(page: page, byte: random.pick([0x00, 0xFF, 0x55]))
+          try await acceptDefinitions(folder, try damaged(folder, [damage]), root, damage)
+        }
+        continue
+      }
       let damage = Damage(page: random.pick(candidates), byte: random.pick([0x00, 0xFF, 0x55]))
       let copy = try damaged(folder, [damage])
       let served = try? await copy.crashed().withStore { try await $0.tree().root }
       #expect(served == nil || served == root, "\(damage)")
-      guard !damage.page.tree.hasSameBytes(as: "sqlite_schema") else {
-        var configuration = SQLiteStore.Configuration()
-        configuration.acceptsLoss = true
-        let before = try Data(contentsOf: URL(filePath: copy.database))
-        let error = await #expect(throws: StoreError.self) {
-          try await copy.withStore(configuration) { _ in }
-        }
-        expectAdvice(error, mentions: "the definitions of the tables", "backup")
-        #expect(try Data(contentsOf: URL(filePath: copy.database)) == before)
-        continue
-      }
       let (found, lost, scans) = try salvage(copy)
       // One for each table, one for each page of the damaged one, and those of that page and of the two beside it. For a
       // page that is damaged in part, the bound is the one that `Salvage` states.

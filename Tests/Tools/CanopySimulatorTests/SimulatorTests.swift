@@ -29,6 +29,25 @@ import Testing
     #expect(all.dropLast().last == last.first)
   }
 
+  @Test func `a failing seed is printed with fewer actions, and its replay fails in the same way`()
+    async throws
+  {
+    let run = try await Simulator("100", "--plant", "checkpointOffByOne")
+    let row = try #require(
+      run.output.firstMatch(of: /\| `checkpointOffByOne` \| \d+ \| ([^|\n]+) \|/), "\(run.output)")
+    let replay = try #require(
+      run.output.firstMatch(of: /replay: Scripts\/simulate (.+)/), "\(run.output)")
+    let arguments = replay.1.split(separator: " ").map { String($0) }
+    #expect(arguments.contains("--without"))
+    let actions = run.output.matches(of: /ms, action \d+:/).count
+    // Each plan has at least 20 actions.
+    #expect((1..<20).contains(actions))
+    let again = try await Simulator(arguments)
+    let finding = try #require(again.output.firstMatch(of: /FOUND (.+)/), "\(replay.0)")
+    func kind(_ text: Substring) -> String { String(text.filter(\.isLetter).prefix(40)) }
+    #expect(kind(finding.1) == kind(row.1))
+  }
+
   /// A change of the code changes the seeds that find a defect, so the seeds of the article are not compared.
   @Test func `each planted defect is found within a thousand seeds, and the article has it`()
     async throws
@@ -50,7 +69,9 @@ private struct Simulator {
   let status: Int32
   let output: String
 
-  init(_ arguments: String...) async throws {
+  init(_ arguments: String...) async throws { try await self.init(arguments) }
+
+  init(_ arguments: [String]) async throws {
     let folder = try TemporaryFolder()
     let file = folder.url.appending(path: "output")
     try Data().write(to: file)
