@@ -247,6 +247,7 @@ let package = Package(
     .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
     // For tests only.
     .target(name: "CFaultyDisk", dependencies: [sqlite], path: "Sources/Tools/CFaultyDisk"),
+    .target(name: "CMallocCount", path: "Sources/Tools/CMallocCount"),
     .target(name: "CSimulation", path: "Sources/Tools/CSimulation"),
     .target(
       name: "CanopyTesting",
@@ -311,7 +312,8 @@ let package = Package(
     .testTarget(
       name: "CanopySocialTests",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopySocial", "CanopyTesting",
+        "CMallocCount", "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopySocial",
+        "CanopyTesting",
       ],
       path: "Tests/Blog/CanopySocialTests", swiftSettings: settings),
     .testTarget(

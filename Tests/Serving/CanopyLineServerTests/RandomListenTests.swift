@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(20))) struct RandomListenTests {
   /// The number of runs of each test; `CANOPY_RUNS` sets it.
   private static let runs =
-    ProcessInfo.processInfo.environment["CANOPY_RUNS"].flatMap { Int($0) } ?? 8
+    ProcessInfo.processInfo.environment["CANOPY_RUNS"].flatMap { Int($0) } ?? 5
 
   static func replica(_ random: inout SeededGenerator) throws -> ListenReplica {
     let keys = RandomWrites.keys.prefix(5)
@@ -117,7 +117,7 @@ import Testing
   func `a hundred listeners get the events of eight writers in one order, each once`(
     _ depth: Depth
   ) async throws {
-    let commits = 4_000
+    let commits = 1_600
     // No event waits so long that it is left out, however slow the machine is.
     try await withServer(depth, { $0.limits.queuedBytesMax = 1 << 30 }) { server in
       var clients: [any LineClient] = []

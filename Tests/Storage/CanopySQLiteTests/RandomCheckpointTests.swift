@@ -13,7 +13,7 @@ import Testing
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RandomCheckpointTests")
-    for _ in 0..<25 { try await Run(&random).carryOut() }
+    for _ in 0..<12 { try await Run(&random).carryOut() }
   }
 }
 

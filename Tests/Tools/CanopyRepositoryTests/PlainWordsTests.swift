@@ -115,8 +115,9 @@ extension TidyTests {
   }
 
   @Test func `comments, test names and messages have no clipped phrases`() throws {
+    let patterns = try Self.patterns(Self.phrases)
     for path in try Self.mendedFiles() {
-      for (line, text, phrase) in try Self.phraseViolations(try Repository.text(path)) {
+      for (line, text, phrase) in Self.phraseViolations(try Repository.text(path), patterns) {
         Issue.record("\(path):\(line): \(text)\ninstead: \(phrase.instead)")
       }
     }
@@ -164,17 +165,20 @@ extension TidyTests {
 
   @Test func `each folder on the list of unmended ones exists and needs its entry`() throws {
     let folders = try Set(Self.wordFolders())
+    let patterns = try Self.patterns(Self.phrases)
     for folder in Self.unmendedFolders.sorted() {
       #expect(folders.contains(folder), "\(folder) does not exist; remove its entry")
       let isClean = try Repository.files(in: folder, suffix: ".swift").allSatisfy { path in
         let text = try Repository.text(path)
-        return try Self.openingViolations(text).isEmpty && Self.phraseViolations(text).isEmpty
+        return Self.openingViolations(text).isEmpty
+          && Self.phraseViolations(text, patterns).isEmpty
       }
       #expect(!isClean, "\(folder) has plain words; remove its entry")
     }
   }
 
   @Test func `the checks of words find violations, and accept plain words`() throws {
+    let patterns = try Self.patterns(Self.phrases)
     let violations = """
       /// What the server said.
       let a = 1
@@ -186,7 +190,7 @@ extension TidyTests {
       @Test func `what is sent is told of`() {}
       """
     #expect(Self.openingViolations(violations).map(\.line) == [1])
-    #expect(Set(try Self.phraseViolations(violations).map(\.line)) == [6, 7, 8])
+    #expect(Set(Self.phraseViolations(violations, patterns).map(\.line)) == [6, 7, 8])
     let plain = """
       /// Returns the path; nil if there is none.
       ///
@@ -195,7 +199,7 @@ extension TidyTests {
       /// Whether the sentence says what is wrong.
       let told = anew.isNone
       """
-    let clipped = try Self.phraseViolations(plain)
+    let clipped = Self.phraseViolations(plain, patterns)
     #expect(Self.openingViolations(plain).isEmpty && clipped.isEmpty)
   }
 }
@@ -256,12 +260,18 @@ extension TidyTests {
     }
   }
 
+  private typealias Patterns = [(Regex<AnyRegexOutput>, Phrase)]
+
+  /// Returns the patterns of phrases, which take longer to make than to look for in a file.
+  private static func patterns(_ phrases: [Phrase]) throws -> Patterns {
+    try phrases.map { (try Regex($0.pattern), $0) }
+  }
+
   /// Returns the comments, test names and string literals with a clipped phrase.
   private static func phraseViolations(
-    _ source: String
-  ) throws -> [(line: Int, text: Substring, phrase: Phrase)] {
-    let patterns = try phrases.map { (try Regex($0.pattern), $0) }
-    return lines(source).flatMap { line, text -> [(line: Int, text: Substring, phrase: Phrase)] in
+    _ source: String, _ patterns: Patterns
+  ) -> [(line: Int, text: Substring, phrase: Phrase)] {
+    lines(source).flatMap { line, text -> [(line: Int, text: Substring, phrase: Phrase)] in
       guard text.hasPrefix("//") || text.contains("\"") || text.contains("func `") else {
         return []
       }

@@ -8,7 +8,7 @@ struct SwiftCodeTests {
       (##"let a = #"print("x") \n"# + b"##, #"let a = "" + b"#),
       ("a /* b */ c", "a  c"),
     ]
-    for (source, code) in cases { #expect(SwiftCode(source).lines == [code]) }
+    for (source, code) in cases { #expect(SwiftCode(source).text == code) }
   }
 
   @Test func `lines keep their numbers`() {

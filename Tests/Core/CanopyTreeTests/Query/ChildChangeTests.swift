@@ -79,7 +79,7 @@ struct ChildChangeTests {
 
   @Test func `random commits and random queries, with an index and without`() throws {
     try withSeed { random in
-      for _ in 0..<1500 {
+      for _ in 0..<500 {
         let query = try randomQuery(&random)
         var plan = IndexPlan()
         if random.oneIn(2) { plan.declare(query.order, at: []) }

@@ -39,7 +39,7 @@ struct BeforeImageTests {
         writes.keysMax = keys
         writes.bigOnceIn = 50
         var tree = Tree(indexPlan: isIndexed ? ApplyModelTests.plan : IndexPlan())
-        for _ in 0..<600 {
+        for _ in 0..<250 {
           let requested = writes.next(&random).resolved(in: tree.root, at: 0)
           let old = tree
           let journaled = tree.apply(requested)
@@ -57,7 +57,7 @@ struct BeforeImageTests {
 
   @Test func `it undoes writes to any tree`() throws {
     try withSeed { random in
-      for _ in 0..<3000 {
+      for _ in 0..<1000 {
         let old = Tree(root: random.tree(height: 3).node)
         let write = try Write(random.changes(1 + random.below(5)).map(\.item))
         let assignments = write.resolved(in: old.root, at: 0)
