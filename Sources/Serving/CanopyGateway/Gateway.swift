@@ -119,6 +119,10 @@ public final class Gateway: Service {
       quiescing.initiateShutdown(promise: nil)
       group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) { gate.closeAll() }
     }
+    // The loop of the port notes the end of each connection, and must not end before it has.
+    let done = group.any().makePromise(of: Void.self)
+    quiescing.initiateShutdown(promise: done)
+    try? await done.futureResult.get()
   }
 
   private func bind(
