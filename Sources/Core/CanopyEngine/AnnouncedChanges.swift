@@ -1,11 +1,11 @@
 /// The groups of authorizations for which something besides the tree has changed, from the moment at which their turn was
 /// asked for until it comes: see `Engine.reauthorize`.
 ///
-/// Other work may delay that turn. Until then event loops check the events of these groups. There are usually none.
+/// Other work may delay that turn. Until then event loops check the events of these groups. Usually no group waits.
 struct AnnouncedChanges {
   private var groups: [ObjectIdentifier: (turns: Int, sequence: Int64)] = [:]
 
-  /// Whether there is none.
+  /// Whether no group waits.
   var isEmpty: Bool { groups.isEmpty }
 
   /// Adds a change of a group, which waits for a turn.

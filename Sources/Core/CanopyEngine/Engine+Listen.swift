@@ -52,8 +52,8 @@ extension Engine {
     return StartingListenerID(number: number)
   }
 
-  /// Notes that a listener is not wanted any more, because its client is gone. If it has not begun, it does not begin:
-  /// `started` gets no id. Safe to call from any thread.
+  /// Cancels a listener that has not begun, because its connection ends: `started` gets no id. Does nothing if it has
+  /// begun. Safe to call from any thread.
   public func cancel(_ starting: StartingListenerID) {
     startingListeners.cancel(starting.number)
   }
@@ -95,7 +95,7 @@ extension Engine {
   /// authorization.
   ///
   /// - Parameters:
-  ///   - turns: the connection of the listeners and its network, which share their steps; nil for the server.
+  ///   - turns: the connection of the listeners and its network, which take their turns together; nil for the server.
   ///   - completion: called once, on the engine's thread, or at once when the engine is stopping.
   public func setAuthorizations(
     _ changes: [(id: ListenerID, authorization: ListenAuthorization?)], of turns: TurnGroup? = nil,

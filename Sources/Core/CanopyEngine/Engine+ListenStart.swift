@@ -36,7 +36,7 @@ extension Engine {
     ) { [self] in
       assertOnThread()
       let snapshot = snapshot
-      guard startingListeners.isWanted(starting.number) else {
+      guard !startingListeners.isCancelled(starting.number) else {
         end(starting, nil, ListenStart(listening, snapshot))
         starting.group?.batchEnded(snapshot)
         return
@@ -97,8 +97,8 @@ extension Engine {
       || found.seen.allSatisfy { root.at($0.path).isUnchanged(from: $0.node) }
   }
 
-  /// Asks for the verdict of a listener beside the engine's thread, and begins again. One that is not wanted any more waits
-  /// for no turn.
+  /// Asks for the verdict of a listener beside the engine's thread, and begins again. One that is cancelled waits for no
+  /// turn.
   private func authorizeBeside(_ starting: StartingListener, triesLeft: Int) {
     guard let authorization = starting.authorization else { return }
     startingListeners.begin(starting.number) { [self] in

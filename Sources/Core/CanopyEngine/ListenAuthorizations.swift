@@ -277,7 +277,11 @@ final class ListenAuthorizations: Sendable {
   ///
   /// - Parameter sequence: the last commit whose events need no check.
   func announceChange(of group: ObjectIdentifier, after sequence: Int64) {
-    change { $0.announced.add(group, after: sequence) }
+    change { state in
+      // A verdict that was found before the change is old from now on, not only from the turn of the group on.
+      state.otherChanges += 1
+      state.announced.add(group, after: sequence)
+    }
   }
 
   /// Lets the cases of a group wait to be authorized again, or all for nil, after a change of something besides the tree.
@@ -459,8 +463,8 @@ extension ListenAuthorizations.State {
     _ id: Int, to authorization: ListenAuthorization?, after sequence: Int64
   ) -> ListenAuthorizations.CaseID? {
     guard let entry = entries[id] else { return nil }
-    // The event loop may have events that the former authorization would deny. Of the former case only this is kept: a
-    // copy would make the removal of the listener copy the set of all listeners.
+    // The event loop may have events that the former authorization would deny. Only this number of the former case is
+    // kept: a copy of the case would make the removal of the listener copy the set of all listeners.
     let last = entry.caseID.map { lastToCheck(of: $0, after: sequence) } ?? 0
     leave(id)
     let caseID = authorization.map { join(id, $0) }

@@ -98,7 +98,7 @@ struct Reauthorization: Sendable {
     case server
     /// The clients of a remote network that change their users.
     case network(String)
-    /// A client on this machine that does.
+    /// A client on this machine that changes its user.
     case connection(ObjectIdentifier)
 
     /// Creates the owner of the work for a connection; nil for that of the server.

@@ -41,8 +41,8 @@ final class StartingListeners: Sendable {
   private struct State {
     var last = 0
     var numbers: Set<Int> = []
-    /// The numbers of those that are not wanted any more.
-    var unwanted: Set<Int> = []
+    /// The numbers of those that are cancelled.
+    var cancelled: Set<Int> = []
     /// The tasks that wait for their turns of long verdicts.
     var tasks: [Int: Task<Void, Never>] = [:]
     var waits: [Wait] = []
@@ -59,35 +59,35 @@ final class StartingListeners: Sendable {
     }
   }
 
-  /// Begins a task that waits for the turn of the verdict of a listener. It is cancelled if the listener is unwanted.
+  /// Begins a task that waits for the turn of the verdict of a listener. It is cancelled with the listener.
   func begin(_ number: Int, _ body: @escaping @Sendable () async -> Void) {
     let task = Task(operation: body)
-    let isUnwanted = state.withLock { state in
+    let isCancelled = state.withLock { state in
       // The task may have ended.
       if state.numbers.contains(number) { state.tasks[number] = task }
-      return state.unwanted.contains(number)
+      return state.cancelled.contains(number)
     }
-    if isUnwanted { task.cancel() }
+    if isCancelled { task.cancel() }
   }
 
-  /// Notes that a listener is not wanted any more. Does nothing if it has begun.
+  /// Cancels a listener. Does nothing if it has begun.
   func cancel(_ number: Int) {
     let task = state.withLock { state -> Task<Void, Never>? in
       guard state.numbers.contains(number) else { return nil }
-      state.unwanted.insert(number)
+      state.cancelled.insert(number)
       return state.tasks.removeValue(forKey: number)
     }
     task?.cancel()
   }
 
-  /// Whether a listener is still wanted.
-  func isWanted(_ number: Int) -> Bool { state.withLock { !$0.unwanted.contains(number) } }
+  /// Whether a listener is cancelled.
+  func isCancelled(_ number: Int) -> Bool { state.withLock { $0.cancelled.contains(number) } }
 
   /// Removes a listener. Calls the closures that have waited for it as the last.
   func end(_ number: Int) {
     let ready = state.withLock { state -> [@Sendable () -> Void] in
       state.numbers.remove(number)
-      state.unwanted.remove(number)
+      state.cancelled.remove(number)
       state.tasks[number] = nil
       guard !state.waits.isEmpty else { return [] }
       for index in state.waits.indices { state.waits[index].numbers.remove(number) }

@@ -32,7 +32,7 @@ final class EndedSubscriptions: TurnTaker {
   func remove(in turns: LoopTurns, charging bytes: Int, to memory: MemoryBudget) {
     self.turns = turns
     _ = takeTurn(bytes: 0)
-    if !left.isEmpty { charge = memory.charge(bytes) }
+    if !left.isEmpty { charge = memory.charge(bytes, areEnding: true) }
   }
 
   func takeTurn(bytes: Int) -> Int {

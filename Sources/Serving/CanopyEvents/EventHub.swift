@@ -205,7 +205,7 @@ package final class EventHub: Sendable {
   /// Replaces the authorizations of subscriptions. `done` is called on the loop when the subscriptions that they deny
   /// are cancelled.
   ///
-  /// - Parameter turns: their connection and its network, which share their turns.
+  /// - Parameter turns: their connection and its network, which take their turns together.
   package func reauthorize(
     _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
     of turns: TurnGroup?, done: @escaping () -> Void

@@ -124,7 +124,7 @@ extension SessionHandler {
   final func end(_ reason: WireError) {
     assertInEventLoop()
     guard let context, session.abandon(because: reason) else { return }
-    // Before the on-disconnect writes are submitted. The client gets no more replies.
+    // This comes before `perform`, which submits the on-disconnect writes. The client gets no more replies.
     underWay.cancelRequests()
     perform(context)
     if scheduled.lingering == nil { linger(context, .seconds(10)) }

@@ -66,6 +66,7 @@ public final class MemoryBudget: Sendable {
     var small: [Int: Candidate] = [:]
     /// The connections that are ending and still hold bytes.
     var ending: [Int: Int] = [:]
+    /// Their bytes, and the charges of connections that have ended, which are released soon.
     var endingBytes = 0
   }
 
@@ -133,27 +134,29 @@ public final class MemoryBudget: Sendable {
   }
 
   /// Charges bytes that no connection holds any more until the result is released.
-  package func charge(_ bytes: Int) -> Charge {
-    Charge(self, bytes)
+  ///
+  /// - Parameter areEnding: whether they are released soon, so that no connection ends because of them.
+  package func charge(_ bytes: Int, areEnding: Bool = false) -> Charge {
+    Charge(self, bytes, areEnding: areEnding)
   }
 
   /// Bytes that are charged as long as this object exists.
   package final class Charge: Sendable {
     private let budget: MemoryBudget
     private let bytes: Int
+    private let areEnding: Bool
 
-    fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
-      (self.budget, self.bytes) = (budget, bytes)
-      budget.state.withLock { state in
-        state.used += bytes
-        state.unowned += bytes
-      }
+    fileprivate init(_ budget: MemoryBudget, _ bytes: Int, areEnding: Bool) {
+      (self.budget, self.bytes, self.areEnding) = (budget, bytes, areEnding)
+      add(bytes)
     }
 
-    deinit {
+    deinit { add(-bytes) }
+
+    private func add(_ bytes: Int) {
       budget.state.withLock { state in
-        state.used -= bytes
-        state.unowned -= bytes
+        state.used += bytes
+        if areEnding { state.endingBytes += bytes } else { state.unowned += bytes }
       }
     }
   }

@@ -221,7 +221,7 @@ extension Operations {
     guard present.etag.hasSameBytes(as: request.etag) else {
       return request.mismatch(present)
     }
-    try request.context.pass { submit(request, present, round: round + 1) }
+    try request.context.submitUnlessCancelled { submit(request, present, round: round + 1) }
     return nil
   }
 }

@@ -29,7 +29,7 @@ extension Operations {
           var write = try made(request, for: context.quotaOwner)
           if isCheckedEarly { try checkEarly(write, as: context.identity) }
           prepare(&write, over: Operations.bytesEncodedAtOnceMax)
-          try context.pass { submit(write) }
+          try context.submitUnlessCancelled { submit(write) }
         }
       } catch {
         context.completion(.failure(wireError(error)))

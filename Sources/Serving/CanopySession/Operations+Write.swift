@@ -67,8 +67,8 @@ struct WriteContext: Sendable {
   /// Runs `submit`, which gives the write to the writer.
   ///
   /// - Throws: `CancellationError` if the connection has ended. Then `submit` does not run.
-  func pass(_ submit: () -> Void) throws(CancellationError) {
-    if let work { try work.pass(submit) } else { submit() }
+  func submitUnlessCancelled(_ submit: () -> Void) throws(CancellationError) {
+    if let work { try work.submitUnlessCancelled(submit) } else { submit() }
   }
 }
 

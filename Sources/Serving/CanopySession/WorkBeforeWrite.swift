@@ -34,7 +34,7 @@ public final class WorkBeforeWrite: Sendable {
   /// Runs `submit`, which gives the write to the writer. It must not begin a part of the work at once.
   ///
   /// - Throws: `CancellationError` if the work was cancelled. Then `submit` does not run.
-  func pass(_ submit: () -> Void) throws(CancellationError) {
+  func submitUnlessCancelled(_ submit: () -> Void) throws(CancellationError) {
     let isCancelled = state.withLock { state in
       // While the lock is held, so that no write is submitted after `cancel` has returned.
       if !state.isCancelled { submit() }

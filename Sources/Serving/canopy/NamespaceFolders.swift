@@ -91,7 +91,7 @@ struct NamespaceFolders: Sendable {
         "the namespace \(name) is in use; stop the server, or wait until no client has used it for ten minutes"
       )
     }
-    // Without room on the disk the note is missing, and a server may have removed it while the namespace still existed.
+    // The note is missing if the disk had no room for it. A server also removes the note of a namespace that exists.
     if !exists(name) { try noteRemoval(of: name) }
   }
 

@@ -98,7 +98,7 @@ struct DefinitionRepair {
     let nearest = versions.indices.filter { differences[$0] == least }
     let recorded = versions.lastIndex { Set($0.record) == record }
     guard var index = nearest.last else { return nil }
-    // A file of which definitions are missing has those of an older version.
+    // A file without some definitions looks like one of an older version.
     if let recorded, nearest.contains(recorded) || recorded > index { index = recorded }
     let version = versions[index]
     let definitions = version.definitions

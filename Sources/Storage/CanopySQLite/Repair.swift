@@ -35,7 +35,7 @@ extension SQLiteStore {
       let notes = try await pool.write { try Repair(db: $0, tail: found, now: now).run() }
       for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
-        tailFile.write(tail.withLock { $0 })
+        try keepTail()
         try await refuseWrongTime()
         return Losses(notes: [], keptTime: found?.time, storedTime: found?.time)
       }
@@ -47,6 +47,7 @@ extension SQLiteStore {
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
       try await beginNewNumbers(
         state, state.tree.root, replacing: LocationSet(), after: lastCommit, at: now)
+      try keepTail()
       try await refuseWrongTime()
       return result
     } catch let error as DatabaseError {
@@ -58,6 +59,14 @@ extension SQLiteStore {
 }
 
 extension SQLiteStore {
+  /// Writes `canopy.tail` after losses were accepted, and creates it if it was missing.
+  private func keepTail() throws(StoreError) {
+    let tail = tail.withLock { $0 }
+    if !tailFile.exists { try tailFile.open(creatingWith: tail) }
+    tailFile.write(tail)
+    try tailFile.synchronize()
+  }
+
   /// Refuses a time that keys cannot contain and that is not damage. See `Opening.checkTimes`.
   private func refuseWrongTime() async throws {
     guard configuration.currentTime != nil else { return }

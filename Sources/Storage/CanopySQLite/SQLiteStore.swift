@@ -177,8 +177,8 @@ public final class SQLiteStore: Sendable {
         )
       }
       if needsNewNumbers(after: now) { tailFile.requireNewNumbers() }
-      try tailFile.open(creatingWith: now)
-      // The old contents are the evidence of a loss, and stay until the loss is accepted.
+      // The old contents, or that there is no file, are the evidence of a loss, and stay until the loss is accepted.
+      if tailFile.exists || !configuration.acceptsLoss { try tailFile.open(creatingWith: now) }
       if !configuration.acceptsLoss { tailFile.write(now) }
       // Also with relaxed durability, because the file is the only trace of a loss of power.
       try tailFile.synchronize()

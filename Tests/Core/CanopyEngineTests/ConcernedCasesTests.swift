@@ -156,6 +156,13 @@ struct ConcernedCasesTests {
     withExtendedLifetime(login) {}
   }
 
+  @Test func `a verdict that was found before a change was announced is old`() {
+    let login = Login()
+    let before = authorizations.otherChanges
+    authorizations.announceChange(of: ObjectIdentifier(login), after: 5)
+    #expect(authorizations.otherChanges != before)
+  }
+
   @Test func `a denial in the meantime ends the events at the change that was announced`() throws {
     let (login, verdict) = (Login(), ReadVerdict(isAllowed: true))
     let group = ObjectIdentifier(login)
@@ -164,7 +171,7 @@ struct ConcernedCasesTests {
     ) {}
     authorizations.announceChange(of: group, after: 5)
     #expect(authorizations.deny(1, after: 7).ids == [1])
-    // Nobody may get them, whatever the authorization says by then.
+    // The listener gets none of them, even if its authorization allows it.
     #expect(authorizations.checks(of: [1], at: 5).isEmpty)
     for sequence in 6...7 as ClosedRange<Int64> {
       let checks = authorizations.checks(of: [1], at: sequence)

@@ -34,6 +34,26 @@ struct MemoryBudgetTests {
     #expect(ended.all == ["large"])
   }
 
+  @Test(arguments: [false, true])
+  func `the rest of a connection that has ended ends no other one, as other charges do`(
+    areEnding: Bool
+  ) {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var small = budget.open { ended.append("small") }
+    var large = budget.open { ended.append("large") }
+    small.report(300_000)
+    large.report(Self.mebibyte)
+    #expect(ended.all == ["large"])
+    let rest = budget.charge(Self.mebibyte, areEnding: areEnding)
+    large.report(0)
+    #expect(budget.used == 300_000 + Self.mebibyte)
+    #expect((budget.shortage == nil) == areEnding)
+    small.report(310_000)
+    #expect(ended.all == (areEnding ? ["large"] : ["large", "small"]))
+    withExtendedLifetime(rest) {}
+  }
+
   @Test func `work is admitted up to the bound, and no connection ends for a smaller one`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()

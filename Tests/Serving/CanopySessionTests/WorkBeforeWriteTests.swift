@@ -12,11 +12,11 @@ import Testing
   @Test func `a write is submitted before the work is cancelled, or never`() throws {
     let work = WorkBeforeWrite()
     let submitted = Mutex(0)
-    try work.pass { submitted.withLock { $0 += 1 } }
+    try work.submitUnlessCancelled { submitted.withLock { $0 += 1 } }
     #expect(submitted.withLock { $0 } == 1)
     work.cancel()
     #expect(throws: CancellationError.self) {
-      try work.pass { submitted.withLock { $0 += 1 } }
+      try work.submitUnlessCancelled { submitted.withLock { $0 += 1 } }
     }
     #expect(submitted.withLock { $0 } == 1)
   }

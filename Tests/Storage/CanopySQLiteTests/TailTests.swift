@@ -225,6 +225,31 @@ import Testing
     }
   }
 
+  @Test
+  func `an acceptance without canopy.tail that a crash interrupts leaves the loss to be reported`()
+    async throws
+  {
+    let crashed = try await crash()
+    try FileManager.default.removeItem(atPath: crashed.path + "/canopy.tail")
+    let bytes = try Data(contentsOf: log).count
+    // More than the one bit that a start corrects.
+    for offset in [bytes / 2, bytes / 2 + 100] { try flip(crashed, at: offset) }
+    #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    let again = try await crashed.withStore(configuration) { _ in try crashed.crashed() }
+    #expect(try names(again)["canopy.tail"] == nil)
+    #expect(throws: StoreError.self) { try SQLiteStore(folder: again.path) }
+    try await again.withStore(configuration) { store in
+      let losses = try await store.acceptLosses()
+      #expect(!losses.notes.isEmpty)
+    }
+    #expect(try names(again)["canopy.tail"]?.count == TailFile.bytes)
+    try await again.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
   @Test func `a start reports that canopy.tail is damaged or missing, if there are commits`()
     async throws
   {
