@@ -113,6 +113,20 @@ extension DigestOwner {
   }
 }
 
+/// A header that begins with the mark of a `DigestOwner`.
+protocol DigestHeader {
+  var digestMark: UInt32 { get }
+}
+
+extension UnsafeMutablePointer where Pointee: DigestHeader {
+  /// The address of the mark. A pointer to the member by `&` counts as a change of the whole header, and other threads read
+  /// the other members meanwhile.
+  @inline(__always)
+  var digestMark: UnsafeMutablePointer<UInt32> {
+    UnsafeMutableRawPointer(self).assumingMemoryBound(to: UInt32.self)
+  }
+}
+
 extension UnsafeMutablePointer where Pointee == UInt32 {
   /// Accesses the word as an `Atomic`, which has the same layout. All threads must use this method
   /// alone.

@@ -26,11 +26,11 @@ struct PackedBranch: @unchecked Sendable {
   /// The most children that fit: `"k":1,` is the shortest member.
   static var childrenMax: Int { bytesMax / 6 }
 
-  struct Header {
+  struct Header: DigestHeader {
+    /// The mark of `DigestOwner`, at the beginning.
+    var digestMark: UInt32 = 0
     var childCount: UInt16
     var byteCount: UInt16
-    /// The mark of `DigestOwner`.
-    var digestMark: UInt32 = 0
   }
 
   /// The memory: the table of member offsets, then the text.
@@ -41,7 +41,7 @@ struct PackedBranch: @unchecked Sendable {
 
     func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
       withUnsafeMutablePointerToHeader { header in
-        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+        header.digestMark.withAtomic(body)
       }
     }
   }

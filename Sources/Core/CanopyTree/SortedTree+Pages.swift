@@ -2,21 +2,21 @@ internal import CPrefetch
 internal import Synchronization
 
 /// The number of elements in a page, and its capacity.
-struct LeafHeader {
+struct LeafHeader: DigestHeader {
+  /// The mark of `DigestOwner`, at the beginning.
+  var digestMark: UInt32 = 0
   var count: Int16
   var capacity: Int16
-  /// The mark of `DigestOwner`.
-  var digestMark: UInt32 = 0
   /// Whether all elements that were ever in the page are plain: see `SortedElement.isPlain`.
   var isPlain = true
 }
 
 /// The number of children in a page, its capacity, and the number of elements below it.
-struct InnerHeader {
+struct InnerHeader: DigestHeader {
+  /// The mark of `DigestOwner`, at the beginning.
+  var digestMark: UInt32 = 0
   var count: Int16
   var capacity: Int16
-  /// The mark of `DigestOwner`.
-  var digestMark: UInt32 = 0
   var total: Int
 }
 
@@ -48,7 +48,7 @@ extension SortedTree {
 
     func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
       withUnsafeMutablePointerToHeader { header in
-        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+        header.digestMark.withAtomic(body)
       }
     }
 
@@ -206,7 +206,7 @@ extension SortedTree {
 
     func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
       withUnsafeMutablePointerToHeader { header in
-        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+        header.digestMark.withAtomic(body)
       }
     }
 

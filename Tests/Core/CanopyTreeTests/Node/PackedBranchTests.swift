@@ -22,6 +22,12 @@ struct PackedBranchTests {
     {"author":"Ada","body":"so\n\"it\" is","half":0.5,"isDraft":false,"starCount":1,"stars":{"u1":true},"é":"🌳"}
     """#
 
+  @Test func `each header begins with the mark of its digest`() {
+    #expect(MemoryLayout<PackedBranch.Header>.offset(of: \.digestMark) == 0)
+    #expect(MemoryLayout<LeafHeader>.offset(of: \.digestMark) == 0)
+    #expect(MemoryLayout<InnerHeader>.offset(of: \.digestMark) == 0)
+  }
+
   @Test func `a small branch is stored as its JSON text`() throws {
     let record = try #require(Self.post.packed)
     #expect(text(record) == Self.postText)
