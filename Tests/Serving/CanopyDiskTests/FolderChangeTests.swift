@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test func `a folder is created on the disk, or not at all`() throws {
-    // Those of `canopy.tail` and of the folder.
+    // `canopy.tail` is renamed, and then the folder.
     try withFaults(renames: 2) { _ in
     } _: { folder in
       try FileManager.default.createDirectory(
@@ -137,7 +137,7 @@ import Testing
   }
 
   @Test func `a log in the place of the own one gets another name on the disk`() throws {
-    // Those of `canopy.tail` and of the log.
+    // `canopy.tail` is renamed at the start, and the log at the end.
     try withFaults(renames: 2) { _ in
     } _: { folder in
       let log = folder.file("canopy.sqlite-wal")
