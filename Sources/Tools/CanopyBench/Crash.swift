@@ -73,6 +73,8 @@ struct Crash: ParsableCommand {
       }
       for user in users { board.posts.append(contentsOf: user.takeNewPosts()) }
       if kill % 10 == 0 { print("\(kill) kills, \(checked) acknowledged writes checked") }
+      // A long run shows how far it is also if its output is a file.
+      fflush(nil)
     }
     // Check all writes again, also the old ones.
     let socket = try LineSocket(port: server.port)
