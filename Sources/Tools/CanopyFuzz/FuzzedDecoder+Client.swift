@@ -28,7 +28,7 @@ extension FuzzedDecoder {
     for id in contents.removed { _ = tree.refused(id) }
     _ = tree.purgeWrites()
     let again = try ScratchFolder.withFolder { folder in
-      for name in ["writes-0", "writes-1"] { try folder.write([], to: name) }
+      for name in ["writes-0", "writes-1"] { try folder.write(emptyLine, to: name) }
       let journal = try WriteJournal(folder: folder.path)
       try journal.note(
         contents.writes.map { .writeAdded($0.id, $0.write, milliseconds: $0.milliseconds) }
@@ -42,11 +42,15 @@ extension FuzzedDecoder {
     return !contents.writes.isEmpty
   }
 
+  /// A file that contains no write, as an empty file, for each read of which Foundation keeps 4 KiB for ever.
+  private static let emptyLine = [UInt8(ascii: "\n")]
+
   private static func journal(_ input: [UInt8]) throws -> WriteJournal.Contents {
     try ScratchFolder.withFolder { folder in
       let parts = input.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false)
-      try folder.write(Array(parts[0]), to: "writes-0")
-      try folder.write(parts.count > 1 ? Array(parts[1]) : [], to: "writes-1")
+      for (name, part) in zip(["writes-0", "writes-1"], parts + [[]]) {
+        try folder.write(part.isEmpty ? emptyLine : Array(part), to: name)
+      }
       return try WriteJournal(folder: folder.path).read()
     }
   }

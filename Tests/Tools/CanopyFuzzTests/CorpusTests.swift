@@ -75,6 +75,33 @@ import Testing
     #expect(bytes <= 200_000)
   }
 
+  @Test
+  func
+    `the article about tests has a row of figures for each decoder, with the inputs that are kept`()
+    throws
+  {
+    let article = try String(
+      contentsOf: Checkout.root.appending(path: "Sources/Documentation.docc/Testing.md"),
+      encoding: .utf8)
+    let titles =
+      "| Decoder | Seconds | Inputs | Kept | Bytes | Edges | Features | Regions | Reached |"
+    let lines = article.split(separator: "\n", omittingEmptySubsequences: false)
+    let first = try #require(lines.firstIndex { $0.utf8.elementsEqual(titles.utf8) })
+    var names: [String] = []
+    for line in lines[first...].dropFirst(2).prefix(while: { $0.utf8.first == UInt8(ascii: "|") }) {
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      try #require(cells.count == 9, "\(line)")
+      guard cells[0] != "all" else { continue }
+      let name = cells[0].trimmingCharacters(in: ["`"])
+      names.append(name)
+      let inputs = try Self.inputs(of: name)
+      #expect(cells[3] == "\(inputs.count)", "\(name)")
+      let bytes = inputs.reduce(0) { $0 + $1.bytes.count }
+      #expect(cells[4].filter { $0 != "," } == "\(bytes)", "\(name)")
+    }
+    #expect(names.sorted() == FuzzedDecoder.all.map(\.name).sorted())
+  }
+
   @Test func `the source files of the decoders exist`() {
     for path in FuzzedDecoder.all.flatMap(\.sources) {
       let file = Checkout.root.appending(path: "Sources/\(path)")
