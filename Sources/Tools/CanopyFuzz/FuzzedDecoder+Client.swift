@@ -42,7 +42,8 @@ extension FuzzedDecoder {
     return !contents.writes.isEmpty
   }
 
-  /// A file that contains no write, as an empty file, for each read of which Foundation keeps 4 KiB for ever.
+  /// The contents of a file without writes. An empty file has none either, but Foundation on Linux leaks 4 KiB for each
+  /// read of one, and a long run would exceed the limit of its memory.
   private static let emptyLine = [UInt8(ascii: "\n")]
 
   private static func journal(_ input: [UInt8]) throws -> WriteJournal.Contents {
