@@ -74,7 +74,8 @@ public protocol AccountStore: Sendable {
   func delete(uid: String, at now: Int64) async throws -> Bool
 
   /// Returns the time, in seconds since 1970, at which the logins of a deleted account have ended; nil if no such account
-  /// is remembered. A later account with the uid does not change it.
+  /// is remembered. A later account with the uid does not change it. A store that was repaired may have an end for each
+  /// uid (``DeletedAccount/anyUID``).
   func endOfLogins(uid: String) async throws -> Int64?
 
   /// Forgets at most `limit` deleted accounts that were deleted at or before `time`, in milliseconds since 1970.

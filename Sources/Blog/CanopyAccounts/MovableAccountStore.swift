@@ -1,5 +1,9 @@
 /// An account that was deleted, and the end of its logins.
 public struct DeletedAccount: Sendable, Equatable {
+  /// The uid of a record that counts for each uid. No account has it. A repair adds this record if those of deleted
+  /// accounts may be lost.
+  public static let anyUID = ""
+
   /// The uid.
   public let uid: String
   /// The time at which its logins have ended, in seconds since 1970.

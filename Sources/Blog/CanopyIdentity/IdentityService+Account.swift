@@ -1,7 +1,7 @@
 internal import CanopyAccounts
 internal import CanopyTree
 
-/// Requests of a user about the own account.
+/// Requests of users about their own accounts.
 extension IdentityService {
   func lookUp(_ body: RequestBody) async throws -> JSONValue {
     let identity = try await identity(in: body)

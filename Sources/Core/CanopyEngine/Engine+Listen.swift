@@ -166,7 +166,7 @@ extension Engine {
       }
       if watch.now - start >= Engine.authorizingMax { break }
     }
-    authorizeBeside(turn.longCases)
+    for (owner, cases) in turn.longCases { authorizeBeside(cases, of: owner) }
     if reauthorizations.endTurn() { goOnReauthorizing() }
   }
 

@@ -130,7 +130,8 @@ struct Reauthorization: Sendable {
     case .changes(var left):
       guard let (id, authorization) = left.popFirst() else { return true }
       work = .changes(left)
-      guard let verdict = turn.verdict(of: authorization, for: id.number, authorizations) else {
+      guard let verdict = turn.verdict(of: authorization, for: id.number, owner, authorizations)
+      else {
         return left.isEmpty
       }
       if verdict.isAllowed {
@@ -149,7 +150,7 @@ struct Reauthorization: Sendable {
       return cases.isEmpty
     case .cases(var left, let mayTakeLong):
       guard let id = left.popFirst() else { return true }
-      if let verdict = turn.verdict(of: id, authorizations, mayTakeLong: mayTakeLong) {
+      if let verdict = turn.verdict(of: id, owner, authorizations, mayTakeLong: mayTakeLong) {
         end(
           authorizations.setVerdict(
             verdict, of: id, at: turn.time, after: turn.sequence, isLast: true))
@@ -177,8 +178,8 @@ struct AuthorizingTurn {
   let sequence: Int64
   let time: Int64
   var verdicts = SharedVerdicts()
-  /// The cases whose verdicts take many steps, to be asked for beside the engine's thread.
-  var longCases: [ListenAuthorizations.CaseID] = []
+  /// The cases whose verdicts take many steps, to be asked for beside the engine's thread, by the owner of the work.
+  var longCases: [Reauthorization.Owner: [ListenAuthorizations.CaseID]] = [:]
 
   init(_ snapshot: Snapshot, _ time: Int64) {
     root = snapshot.root
@@ -189,7 +190,8 @@ struct AuthorizingTurn {
   /// Returns the verdict of the next authorization of a listener. Nil if there is no such listener, or it has the
   /// authorization now and the verdict is asked for later.
   mutating func verdict(
-    of authorization: ListenAuthorization?, for id: Int, _ authorizations: ListenAuthorizations
+    of authorization: ListenAuthorization?, for id: Int, _ owner: Reauthorization.Owner,
+    _ authorizations: ListenAuthorizations
   ) -> ReadVerdict? {
     guard let authorization else { return ReadVerdict(isAllowed: true) }
     var stepsLeft = Engine.authorizingStepsAtOnceMax
@@ -197,7 +199,7 @@ struct AuthorizingTurn {
       return verdict
     }
     if let id = authorizations.set(authorization, of: id, waitingSince: sequence) {
-      longCases.append(id)
+      longCases[owner, default: []].append(id)
       return nil
     }
     // A group that checks nothing needs the verdict now.
@@ -206,13 +208,14 @@ struct AuthorizingTurn {
 
   /// Returns the next verdict of a case; nil if there is no such case, or its verdict is asked for later.
   mutating func verdict(
-    of id: ListenAuthorizations.CaseID, _ authorizations: ListenAuthorizations, mayTakeLong: Bool
+    of id: ListenAuthorizations.CaseID, _ owner: Reauthorization.Owner,
+    _ authorizations: ListenAuthorizations, mayTakeLong: Bool
   ) -> ReadVerdict? {
     guard let authorization = authorizations.authorization(of: id) else { return nil }
     if mayTakeLong { return verdicts.verdict(of: authorization, root, time) }
     var stepsLeft = Engine.authorizingStepsAtOnceMax
     let verdict = verdicts.verdict(of: authorization, root, time, stepsLeft: &stepsLeft)
-    if verdict == nil { longCases.append(id) }
+    if verdict == nil { longCases[owner, default: []].append(id) }
     return verdict
   }
 }

@@ -36,6 +36,12 @@ package enum PlantedDefect: String, CaseIterable, Sendable {
   case listenerLeaked
   /// The events of the second of two commits in a batch are dropped.
   case eventDropped
+  /// An event loop keeps the snapshot of a read, and later reads see it until events come.
+  case snapshotKept
+  /// The memory that a resumption reserves stays charged after its end.
+  case reservationKept
+  /// The memory of a connection stays charged after its end.
+  case memoryKept
   /// The client does not send a write again whose reply was lost.
   case writeNotResent
   /// The client does not set the subscriptions of a new connection up to date with the missed changes.

@@ -48,7 +48,7 @@ extension Command {
     },
     Command(
       "EXPORT", .session, [], optional: ["user", "options"],
-      "everything that the server has about you, or for the administrator about a user, in pages",
+      "your account, posts, comments and stars, or for the administrator those of a user, in pages",
       reply:
         #"`{"account":{…},"posts":[…],"comments":[…],"stars":[…],"after":…}`; only the first page has `account`, "#
         + "and `after` is null at the end"

@@ -26,7 +26,7 @@ public enum AdministrationRequest: Sendable {
   case makeResetCode(of: AccountReference)
   /// Deletes an account, and on request everything that its user has added to the blog.
   case deleteUser(AccountReference, withPosts: Bool)
-  /// Reads a page of everything that the server has about a user.
+  /// Reads a page of the account, posts, comments and stars of a user.
   case export(of: AccountReference, ExportPage)
   /// Lists the open connections after the one with a number.
   case clients(after: Int64, limit: Int)

@@ -111,7 +111,7 @@ public enum AccountRequest: Sendable {
   case changeCredentials(email: String?, password: String?)
   /// Deletes the account with its sessions, and on request everything that its user has added to the blog.
   case deleteAccount(withPosts: Bool)
-  /// Reads a page of everything that the server has about the user.
+  /// Reads a page of the user's account, posts, comments and stars.
   case export(ExportPage)
   /// Issues an identity token.
   case identityToken

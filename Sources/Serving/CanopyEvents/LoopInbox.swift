@@ -1,5 +1,6 @@
 package import CanopyEngine
 package import CanopySession
+internal import CanopyTree
 package import NIOCore
 internal import Synchronization
 
@@ -127,6 +128,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
   /// loop does not keep an old version of the tree in memory.
   package func release() {
     loop.assertInEventLoop()
+    if isPlanted(.snapshotKept) { return }
     taken = nil
   }
 

@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import Synchronization
 
 /// The bytes that all connections together may make the server hold.
@@ -243,7 +244,8 @@ public final class MemoryBudget: Sendable {
     _ id: Int, from old: Amount, to new: Amount, _ candidate: Candidate?, wasGone: Bool
   ) {
     let chosen: [@Sendable () -> Void] = state.withLock { state in
-      state.used += new.bytes - old.bytes
+      let isKept = isPlanted(.memoryKept) && candidate == nil
+      state.used += isKept ? 0 : new.bytes - old.bytes
       state.idle += new.idle - old.idle
       assert(state.used >= 0 && state.idle >= 0)
       guard let candidate else {

@@ -125,7 +125,8 @@ extension Operations {
     _ = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
     try await deleteAccount(uid, withPosts: withPosts, pendingMax: Erasure.pendingMax)
     logger.notice(
-      "a user has deleted the own account", metadata: ["uid": "\(uid)", "posts": "\(withPosts)"])
+      "a user has deleted their own account",
+      metadata: ["uid": "\(uid)", "posts": "\(withPosts)"])
     return Session.Completion(.null, identity: .anonymous)
   }
 

@@ -125,7 +125,8 @@ extension Session {
     guard let subscription = subscriptions[number], let listening = subscription.listening,
       case .resuming(let slot, let sequence, let held) = subscription.phase
     else { return }
-    charge(reserved: -Session.resumptionBytes, heldEvents: -held.memory)
+    let reserved = isPlanted(.reservationKept) ? 0 : Session.resumptionBytes
+    charge(reserved: -reserved, heldEvents: -held.memory)
     if let code = subscription.cancellation {
       return fail(number, slot, code == .permissionDenied ? .denied : .subscriptionTooLarge)
     }

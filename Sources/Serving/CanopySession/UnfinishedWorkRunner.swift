@@ -6,8 +6,9 @@ internal import Logging
 
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
-/// A search for stars reads on a thread of its own, which stands back behind all others. After each of its parts it rests for
-/// as long as the part took: users can delete accounts all the time, so there may always be a search.
+/// A search for stars reads on a thread of its own, at a lower priority than the event loops and the writer. After each
+/// of its parts it rests for as long as the part took: users can delete accounts all the time, so there may always be a
+/// search.
 ///
 /// It sleeps until a commit leaves work, and begins with the work that the last process left. It works only while the
 /// built-in rules are in force: under other rules the locations of the marks can have data of the administrator. No

@@ -4,8 +4,10 @@ public import CanopySocial
 public import CanopyTree
 public import CanopyWire
 
-/// A page of everything that the server has about a user: the account and its sessions, the posts, the comments, and the
-/// ids of the posts with the user's star.
+/// A page of the data of a user: the account and its sessions, the posts, the comments, and the ids of the posts with
+/// the user's star.
+///
+/// It has no secrets, no claims of custom sessions, no on-disconnect writes, and no data outside the blog.
 public struct UserExport: Sendable {
   /// The page as the reply to `EXPORT` has it.
   public let json: ReplyJSON
@@ -96,7 +98,7 @@ extension Contributions {
 
 /// The export of a user's data.
 extension Operations {
-  /// Returns a page of everything that the server has about a user. The blog is in the default namespace.
+  /// Returns a page of the account and the blog data of a user. The blog is in the default namespace.
   func export(
     _ page: ExportPage, of uid: Key, from network: RemoteNetwork
   ) async throws -> Reply {

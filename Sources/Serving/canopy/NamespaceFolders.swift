@@ -95,8 +95,8 @@ struct NamespaceFolders: Sendable {
     if !exists(name) { try noteRemoval(of: name) }
   }
 
-  /// Deletes the rests of namespaces whose creation or removal a crash has interrupted. Leaves those that another command is
-  /// creating or deleting.
+  /// Deletes the remains of namespaces whose creation or removal a crash has interrupted. Leaves those that another
+  /// command is creating or deleting.
   func deleteRests() throws {
     for rest in try entries() {
       guard rest.hasBytePrefix(Self.removedPrefix) || rest.hasBytePrefix(Self.newPrefix) else {

@@ -112,6 +112,10 @@ extension MetricsRegistry {
         .gauge, "canopy_scrub_problems",
         "Problems that the last complete pass or the present one has found.", [],
         Double(max(counts.problems, counts.lastProblems)))
+      text.add(
+        .gauge, "canopy_scrub_unread_namespaces",
+        "Namespaces that the last complete pass could not read, of an older version.", [],
+        Double(counts.lastOlder))
       guard let end = counts.lastEnd else { return }
       text.add(
         .gauge, "canopy_scrub_last_timestamp_seconds",

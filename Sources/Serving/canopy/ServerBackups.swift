@@ -7,8 +7,8 @@ import Foundation
 import Logging
 
 extension Backups {
-  /// Creates the keeper of the backups of a server on a data folder. Removes the rests of a backup that the end of the last
-  /// process has interrupted.
+  /// Creates the keeper of the backups of a server on a data folder. Removes the remains of a backup that the end of the
+  /// last process has interrupted.
   convenience init(ofServerOn settings: Serve.Settings) {
     self.init(
       .ofFolder(
@@ -21,7 +21,7 @@ extension Backups {
       logger: settings.logger)
     do throws(BackupError) { try removeRests() } catch {
       settings.logger.warning(
-        "the rests of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
+        "the remains of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
     }
   }
 }

@@ -174,7 +174,7 @@ struct User: AsyncParsableCommand {
   struct ExportData: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "export",
-      abstract: "Print everything that the server has about a user, as JSON.",
+      abstract: "Print the account, posts, comments and stars of a user, as JSON.",
       discussion: """
         Each line is an object, as in the replies to EXPORT. The first one has the account with its sessions, and all of them \
         together have the posts, the comments, and the ids of the posts with the user's star.

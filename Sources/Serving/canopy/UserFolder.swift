@@ -80,7 +80,7 @@ struct UserFolder: Sendable {
     return code.text
   }
 
-  /// Calls `put` with the bytes of the pages of everything that the folder has about a user, a line each.
+  /// Calls `put` with the bytes of the pages of a `UserExport`, a line each.
   func export(_ text: String, _ put: (UnsafeRawBufferPointer) throws -> Void) async throws {
     let uid = try Key(try await parts.accounts.account(try selector(text)).uid)
     let root = parts.engine.root

@@ -214,7 +214,7 @@ public final class Backups: Sendable {
     return backup
   }
 
-  /// Removes the rests of a backup that the end of a process has interrupted.
+  /// Removes the remains of a backup that the end of a process has interrupted.
   public func removeRests() throws(BackupError) {
     let work = folder + "/" + Backups.workName
     var status = stat()

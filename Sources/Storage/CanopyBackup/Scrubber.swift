@@ -21,6 +21,8 @@ public final class Scrubber: Sendable {
     public var problems = 0
     /// The problems of the last complete pass.
     public var lastProblems = 0
+    /// The namespaces that the last complete pass could not read, because their databases are of an older version.
+    public var lastOlder = 0
     /// The end of the last complete pass, in milliseconds since 1970; nil if there is none.
     public var lastEnd: Int64?
   }
@@ -88,25 +90,33 @@ public final class Scrubber: Sendable {
       logger.error("the scrub cannot list the namespaces", metadata: ["error": "\(error)"])
       return
     }
-    for (name, folder) in all { try await scrub(name, folder, clock) }
-    let problems = state.withLock { counts in
+    var older = 0
+    for (name, folder) in all where try await scrub(name, folder, clock) {
+      older += 1
+      logger.notice(
+        "the scrub cannot read a database of an older version",
+        metadata: ["namespace": "\(name)"])
+    }
+    let problems = state.withLock { [older] counts in
       counts.passes += 1
       counts.lastProblems = counts.problems
+      counts.lastOlder = older
       counts.lastEnd = now()
       return counts.problems
     }
-    if problems == 0 { logger.info("the scrub has read all rows and found no damage") }
+    if problems == 0, older == 0 { logger.info("the scrub has read all rows and found no damage") }
   }
 
+  /// Reads the rows of a namespace. Returns whether it cannot, because its database is of an older version.
   private func scrub(
     _ name: NamespaceName, _ folder: String, _ clock: some Clock<Duration>
-  ) async throws {
+  ) async throws -> Bool {
     note(fileProblems(name, folder), in: name)
     var scrub: Scrub
     do throws(StoreError) { scrub = try Scrub(folder: folder) } catch {
       // A command may have removed the namespace.
-      guard FileManager.default.fileExists(atPath: folder) else { return }
-      return note([error.sentence], in: name)
+      if FileManager.default.fileExists(atPath: folder) { note([error.sentence], in: name) }
+      return false
     }
     defer { scrub.close() }
     var tries = 0
@@ -119,6 +129,7 @@ public final class Scrubber: Sendable {
           counts.bytes += step.bytes
         }
         note(step.problems, in: name)
+        if step.isOlder { return true }
         let seconds = Double(step.bytes) / Double(Scrubber.bytesPerSecond)
         try await clock.sleep(for: max(Scrubber.pauseMin, .seconds(seconds)))
       } catch let error as CancellationError {
@@ -128,11 +139,13 @@ public final class Scrubber: Sendable {
         try Task.checkCancellation()
         tries += 1
         guard tries < Scrubber.triesMax else {
-          return note(["the rows cannot be read: \(error)"], in: name)
+          note(["the rows cannot be read: \(error)"], in: name)
+          return false
         }
         try await clock.sleep(for: .seconds(1))
       }
     }
+    return false
   }
 
   private func note(_ problems: [String], in name: NamespaceName) {

@@ -19,7 +19,8 @@
   ///   the first write of the same connection.
   /// - `accounts`, `tokens`, `account_codes`, `account_states`: identities.
   /// - `login_failures`: the failures of logins by address or session, and the ends of their waits.
-  /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day.
+  /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day. The row with the uid
+  ///   `DeletedAccount.anyUID` counts for each account.
   /// - `namespaces`: the namespaces besides the default one.
   /// - `secrets`: the keys of identity tokens and the administrator's token.
   enum PostgresSchema {

@@ -187,8 +187,10 @@
 
     private static func endOfLogins(_ namespace: [UInt8], _ uid: String) -> Query {
       Query(
-        "SELECT end_of_logins FROM canopy.deleted_accounts WHERE namespace = $1 AND uid = $2",
-        .bytes(namespace), .text(uid))
+        """
+        SELECT end_of_logins FROM canopy.deleted_accounts
+        WHERE namespace = $1 AND uid IN ($2::bytea, $3::bytea) ORDER BY end_of_logins DESC LIMIT 1
+        """, .bytes(namespace), .text(uid), .text(DeletedAccount.anyUID))
     }
 
     /// Returns the end of the logins of a deleted account, by the primary key.

@@ -1,3 +1,4 @@
+internal import CanopyAccounts
 internal import GRDB
 
 /// The end of logins after a repair of accounts, sessions or codes.
@@ -30,7 +31,7 @@ struct LoginRepair {
       // A new account with the uid of a lost or deleted one must not accept its tokens.
       meta.noteDeletedLogin(now / 1_000)
       try SQLiteStore.noteDeletion(
-        db, of: SQLiteStore.anyUID, endOfLogins: (meta.deletedLogin ?? 0) + 1, at: now)
+        db, of: DeletedAccount.anyUID, endOfLogins: (meta.deletedLogin ?? 0) + 1, at: now)
     }
     let ending: [SealedTable] = [
       .accounts, .tokens, .accountDetails, .customSessions, .accountCodes,

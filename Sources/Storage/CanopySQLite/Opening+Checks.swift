@@ -153,6 +153,14 @@ extension Opening {
   /// Returns the version of the database. Refuses one that this program cannot use.
   @discardableResult
   func checkProgram(_ db: Database) throws -> Schema.Version {
+    try Opening.checkProgram(db, path, acceptsLoss: configuration.acceptsLoss)
+  }
+
+  /// Returns the version of the database at a path. Refuses one that this program cannot use, but an altered record of
+  /// the version only if no loss is accepted or the tables are not those of this version.
+  static func checkProgram(
+    _ db: Database, _ path: String, acceptsLoss: Bool
+  ) throws -> Schema.Version {
     let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
     guard try id == Schema.applicationID || Schema.tableCount(db) == 0 else {
       if try Schema.hasDefinitionsOfThisVersion(db) { throw StoreError.damagedHead(of: path) }
@@ -167,7 +175,7 @@ extension Opening {
     }
     if version == .damaged {
       let isRepairable = try Schema.hasDefinitionsOfThisVersion(db)
-      guard isRepairable, configuration.acceptsLoss else {
+      guard isRepairable, acceptsLoss else {
         throw StoreError.alteredVersion(path, isRepairable: isRepairable)
       }
     }

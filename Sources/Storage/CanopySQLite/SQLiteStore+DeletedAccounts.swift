@@ -1,11 +1,8 @@
+internal import CanopyAccounts
 internal import GRDB
 
 /// The ends of the logins of deleted accounts.
 extension SQLiteStore {
-  /// The uid of the row of deleted accounts that counts for each uid. No account has it. A repair inserts the row if the
-  /// rows of other accounts may be lost.
-  static let anyUID = ""
-
   /// Inserts the end of the logins of a deleted account, or moves it to a later time.
   ///
   /// - Parameters:
@@ -30,7 +27,8 @@ extension SQLiteStore {
 
   static func endOfLogins(_ db: Database, _ uid: String) throws -> Int64? {
     let ends = try Row.fetchAll(
-      db, sql: "SELECT * FROM deleted_accounts WHERE uid IN (?, ?)", arguments: [uid, anyUID]
+      db, sql: "SELECT * FROM deleted_accounts WHERE uid IN (?, ?)",
+      arguments: [uid, DeletedAccount.anyUID]
     ).map { row -> Int64 in
       try SealedTable.deletedAccounts.check(row)
       return row["end_of_logins"]

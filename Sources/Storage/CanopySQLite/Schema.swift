@@ -23,7 +23,7 @@ internal import GRDB
 /// - `custom_sessions`: the claims of the sessions that began with a custom token. A trigger removes them with the token.
 /// - `account_codes`: the codes of e-mails, only as SHA-256.
 /// - `deleted_accounts`: the ends of the logins of accounts that were deleted within a day, so that no custom token that is
-///   older creates them again. The row with the uid `SQLiteStore.anyUID` counts for each account.
+///   older creates them again. The row with the uid `DeletedAccount.anyUID` counts for each account.
 ///
 /// Every row has a checksum (see `Checksum` and `SealedTable`), because SQLite has none. `Sealing` computes them for a
 /// file of an older version.

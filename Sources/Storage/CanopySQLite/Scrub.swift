@@ -18,6 +18,9 @@ public struct Scrub: Sendable {
     public var bytes = 0
     /// One sentence for each problem.
     public var problems: [String] = []
+    /// Whether no row has a checksum, because no start has updated the file of an older version yet. Then the pass ends
+    /// without having read it.
+    public var isOlder = false
   }
 
   /// The rows that come next.
@@ -91,9 +94,17 @@ public struct Scrub: Sendable {
         if case .leaves(after: nil) = place, try !DatabaseHead(path, openIn: db).isSound {
           throw StoreError.damagedHead(of: path)
         }
+        let version: Schema.Version
+        do { version = try Opening.checkProgram(db, path, acceptsLoss: false) } catch let error
+          as StoreError
+        {
+          // It would be found again in each table.
+          return (Step(problems: [error.sentence]), Place.end)
+        }
+        if version == .empty { return (Step(), Place.end) }
         // The update of an older file computes its checksums first.
-        guard try Schema.version(db) == .current, try Meta.readUnchecked(db).isSealed else {
-          return (Step(), Place.end)
+        guard version == .current, try Meta.readUnchecked(db).isSealed else {
+          return (Step(isOlder: true), Place.end)
         }
         var walk = Walk(db: db, rowsMax: rowsMax, bytesMax: bytesMax)
         let next = try walk.run(from: place)

@@ -101,18 +101,18 @@ final class History: @unchecked Sendable {
     seen = max(seen, sequence)
   }
 
-  /// Checks a value that was read.
+  /// Checks a value that was read. Notes the first commit that can have given it as seen.
   ///
   /// - Parameter known: the last commit that anybody had seen when the read began.
   func check(read value: Node, at path: Path, since known: Int64, _ what: @autoclosure () -> String)
   {
-    let range = known...max(known, last)
-    guard known <= last, !range.contains(where: { root(after: $0)?.at(path) == value }) else {
-      return
+    guard known <= last else { return }
+    guard let first = (known...last).first(where: { root(after: $0)?.at(path) == value }) else {
+      return fail(
+        "\(what()) has read \(value.shown), which \(path) has after no commit from \(known) to \(last)"
+      )
     }
-    fail(
-      "\(what()) has read \(value.shown), which \(path) has after no commit from \(known) to \(last)"
-    )
+    seen = max(seen, first)
   }
 
   /// Returns the commits that set a location to a text.

@@ -33,7 +33,7 @@ struct Plan {
     /// Breaks any connection.
     case breakAny(Int)
     case partition(milliseconds: Int64)
-    case crash(milliseconds: Int64, keeps: Bool)
+    case crash(milliseconds: Int64, SimulatedDisk.Kept)
     case failAppend(SimulatedDisk.Fault, unresolvable: Int)
     case slowDisk(milliseconds: Int64)
     /// No write of the disk succeeds for a time.
@@ -126,7 +126,9 @@ struct Plan {
     case 0: return .breakAny(Int.random(in: 0..<8, using: &random))
     case 1: return .breakConnection(Int.random(in: 0..<rawClients, using: &random))
     case 2: return .partition(milliseconds: milliseconds)
-    case 3: return .crash(milliseconds: milliseconds, keeps: random.oneIn(2))
+    case 3:
+      let kept = SimulatedDisk.Kept.allCases.randomElement(using: &random) ?? .all
+      return .crash(milliseconds: milliseconds, kept)
     case 4:
       return .failAppend(
         random.oneIn(2) ? .failBefore : .failAfter,

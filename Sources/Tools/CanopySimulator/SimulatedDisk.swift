@@ -5,7 +5,8 @@ import CanopyTree
 /// The disk of the server, which outlives its processes.
 ///
 /// An operation takes time. At its end everything that it wrote is durable. If the process dies before, the operation is
-/// lost as a whole, or kept as a whole although its caller gets no answer.
+/// lost as a whole, or kept as a whole although its caller gets no answer. A crash may lose some operations and keep
+/// others that were under way at the same time.
 ///
 /// `@unchecked Sendable`: the simulation has one thread.
 final class SimulatedDisk: @unchecked Sendable {
@@ -15,6 +16,14 @@ final class SimulatedDisk: @unchecked Sendable {
     case failBefore
     /// It fails although everything is stored.
     case failAfter
+  }
+
+  /// The operations under way that a crash keeps.
+  enum Kept: CaseIterable, Sendable {
+    case all
+    case none
+    /// Each of them or not.
+    case some
   }
 
   /// The durable contents.
@@ -40,12 +49,18 @@ final class SimulatedDisk: @unchecked Sendable {
   }
 
   /// Loses or keeps the operations under way, as a crash does.
-  ///
-  /// - Parameter keeps: whether an operation is kept.
-  func crash(keeps: () -> Bool) async {
+  func crash(keeping kept: Kept) async {
     let operations = underWay.sorted { $0.key < $1.key }.map(\.value)
     underWay = [:]
-    for operation in operations where keeps() { await operation() }
+    for operation in operations {
+      let isKept =
+        switch kept {
+        case .all: true
+        case .none: false
+        case .some: Scheduler.shared.random(below: 2) == 0
+        }
+      if isKept { await operation() }
+    }
   }
 
   fileprivate func begin(_ operation: @escaping () async -> Void) -> Int {
@@ -119,7 +134,7 @@ final class SimulatedJournal: Journal, DisconnectStore, RulesRecordStore, @unche
   }
 
   func load(keeping indexes: IndexPlan) async throws -> JournalState {
-    try await wait()
+    try await read()
     return try await disk.journal.load(keeping: indexes)
   }
 

@@ -114,7 +114,7 @@ final class World: @unchecked Sendable {
     }
   }
 
-  private func crash(milliseconds: Int64, keeps: Bool) {
+  private func crash(milliseconds: Int64, _ kept: SimulatedDisk.Kept) {
     guard let server else { return }
     self.server = nil
     generation += 1
@@ -122,7 +122,7 @@ final class World: @unchecked Sendable {
     server.die()
     network.endServer()
     Task.detached { [self] in
-      await disk.crash { keeps }
+      await disk.crash(keeping: kept)
       scheduler.after(milliseconds: milliseconds) { self.start(generation) }
     }
   }
@@ -175,7 +175,7 @@ final class World: @unchecked Sendable {
     case .breakConnection(let client): raw[client].breakConnection()
     case .breakAny(let number): network.breakAny(number)
     case .partition(let milliseconds): network.partition(milliseconds: milliseconds)
-    case .crash(let milliseconds, let keeps): crash(milliseconds: milliseconds, keeps: keeps)
+    case .crash(let milliseconds, let kept): crash(milliseconds: milliseconds, kept)
     case .failAppend(let fault, let unresolvable):
       disk.faults.append(fault)
       disk.unresolvable += unresolvable

@@ -23,6 +23,7 @@ public func verifyContract(of store: any AccountStore) async throws {
   try await contract.checkCodes()
   try await contract.checkLatestLogin()
   try await contract.checkDeletion()
+  try await contract.checkEndOfAllLogins()
   try await contract.checkTokenCount()
   try await contract.checkFirstToken()
 }
@@ -271,6 +272,23 @@ struct AccountStoreContract {
     #expect(try await store.purgeDeleted(until: 60_000, limit: 10) == 1)
     for uid in uids { #expect(try await store.endOfLogins(uid: uid) == nil) }
     #expect(try await store.insert(again, token: nil, loginTime: 1), "it is forgotten")
+  }
+
+  /// A move keeps the end of all logins that a repair has noted.
+  func checkEndOfAllLogins() async throws {
+    guard let store = store as? any MovableAccountStore else { return }
+    #expect(try await store.insert(account("all-own")))
+    #expect(try await store.delete(uid: "all-own", at: 90_000))
+    let all = DeletedAccount(uid: DeletedAccount.anyUID, endOfLogins: 70, deletedAt: 70_000)
+    try await store.insertDeleted([all], latestLogin: nil)
+    #expect(try await store.deletedAccounts(after: nil, limit: 1) == [all])
+    #expect(try await store.endOfLogins(uid: "all-other") == 70)
+    #expect(try await store.endOfLogins(uid: "all-own") == 91, "its own end is later")
+    #expect(try await !store.insert(account("all-other"), token: nil, loginTime: 69))
+    #expect(try await store.insert(account("all-other"), token: nil, loginTime: 70))
+    #expect(try await store.account(uid: "all-other")?.details.validSince == 70)
+    #expect(try await store.purgeDeleted(until: 90_000, limit: 10) == 2)
+    #expect(try await store.endOfLogins(uid: "all-own") == nil)
   }
 
   func checkTokenCount() async throws {

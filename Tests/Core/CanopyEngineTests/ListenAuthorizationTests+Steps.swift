@@ -316,4 +316,50 @@ extension ListenAuthorizationTests {
       withExtendedLifetime(group) {}
     }
   }
+
+  @Test func `the long verdicts of one client do not delay those of another`() async throws {
+    try await withEngine { engine in
+      let (group, counts) = (Group(), Counts())
+      let started = Answers<ListenerID?>()
+      for _ in 0..<40 {
+        engine.listen(
+          Listening(Path.root.child("secret"), form: .value), group: group,
+          authorization: authorization(counts, steps: 1)
+        ) { _ in
+        } denied: {
+        } started: { id, _ in
+          started.add(id)
+        }
+      }
+      let ids = await started.wait(for: 40).compactMap { $0 }
+      try #require(ids.count == 40)
+      let turns = ["a", "b"].map {
+        TurnGroup(network: $0, connection: ObjectIdentifier(group))
+      }
+      let order = Mutex<[String]>([])
+      // The first verdict begins after all are asked for.
+      let areAsked = DispatchSemaphore(value: 0)
+      let changes = { (name: String, ids: ArraySlice<ListenerID>) in
+        ids.map { id -> (id: ListenerID, authorization: ListenAuthorization?) in
+          let costly = authorization(counts, steps: .max) { _ in
+            let count = order.withLock {
+              $0.append(name)
+              return $0.count
+            }
+            if count == 1 { areAsked.wait() }
+          }
+          return (id, costly)
+        }
+      }
+      let accepted = Answers<Void>()
+      engine.setAuthorizations(changes("a", ids[..<39]), of: turns[0]) { accepted.add(()) }
+      engine.setAuthorizations(changes("b", ids[39...]), of: turns[1]) { accepted.add(()) }
+      _ = await accepted.wait(for: 2)
+      areAsked.signal()
+      await waitUntilAuthorized(engine)
+      let names = order.withLock { $0 }
+      #expect(names.count == 40 && names.prefix(4).contains("b"), "\(names)")
+      withExtendedLifetime(group) {}
+    }
+  }
 }

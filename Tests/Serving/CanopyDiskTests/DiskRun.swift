@@ -91,22 +91,16 @@ struct DiskRun: Sendable {
     }
     let ledger = load.ledger
     disk.end()
-    let image = try disk.image(state(&random), seed: random.next())
-    try damage(image)
-    var checks = AfterLoss(ledger: ledger, findings: findings)
-    try await checks.check(image, clock: clock, change)
+    for state in losesAll ? [.allLost] : PowerLoss.allCases {
+      let image = try disk.image(state, seed: random.next())
+      try damage(image)
+      var checks = AfterLoss(ledger: ledger, findings: Findings())
+      try await checks.check(image, clock: clock, change)
+      findings.add(checks.findings)
+    }
     return Outcome(
-      findings: checks.findings, faults: disk.faults, firstFault: disk.firstFault,
+      findings: findings, faults: disk.faults, firstFault: disk.firstFault,
       acknowledged: ledger.acknowledged,
       counts: DiskFault.allCases.reduce(into: [:]) { $0[$1] = disk.count($1) })
-  }
-
-  private func state(_ random: inout SeededGenerator) -> PowerLoss {
-    if losesAll { return .allLost }
-    return switch Int.random(in: 0..<8, using: &random) {
-    case 0..<4: .allLost
-    case 4..<7: .torn
-    default: .allKept
-    }
   }
 }

@@ -31,12 +31,35 @@ import Testing
     func includes(_ fault: DiskFault) -> Bool { names?.contains(fault.rawValue) ?? true }
   }
 
-  @Test func `the article explains each fault, and has its figures`() throws {
+  @Test func `the article explains each fault, and the figures of all faults have their sums`()
+    throws
+  {
     let article = try String(
       contentsOf: Checkout.root.appending(path: "Sources/Documentation.docc/Testing.md"),
       encoding: .utf8)
-    for fault in DiskFault.allCases {
-      #expect(article.matches(of: try Regex("\\| `\(fault)` \\|")).count == 2, "\(fault)")
+    let lines = article.split(separator: "\n", omittingEmptySubsequences: false)
+    let titles = Tally.header.split(separator: "\n")[0]
+    let first = try #require(lines.firstIndex { $0.utf8.elementsEqual(titles.utf8) })
+    var sums = Array(repeating: 0, count: 9)
+    var names: [String] = []
+    for line in lines[first...].dropFirst(2).prefix(while: { $0.utf8.first == UInt8(ascii: "|") }) {
+      let cells = line.split(separator: "|").map { $0.filter { !" `,".contains($0) } }
+      let numbers = cells.dropFirst().map { Int($0) ?? -1 }
+      try #require(numbers.count == 9, "\(line)")
+      guard cells[0] != "all" else {
+        #expect(numbers == sums)
+        continue
+      }
+      names.append(cells[0])
+      sums = zip(sums, numbers).map { $0 + $1 }
+      let (operations, tried, runs, failing) = (numbers[0], numbers[1], numbers[2], numbers[3])
+      #expect(operations == tried && tried <= runs && failing <= runs, "\(line)")
+      #expect(numbers[5...] == [0, 0, 0, 0], "\(line)")
+    }
+    #expect(names == DiskFault.allCases.map(\.rawValue))
+    // A row explains the fault, and another one has its figures.
+    for name in names {
+      #expect(article.matches(of: try Regex("\\| `\(name)` \\|")).count == 2, "\(name)")
     }
   }
 

@@ -232,6 +232,44 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `BACKUPS and METRICS show how far a backup is`() async throws {
+    let server = try await ServerProcess(data: data)
+    let (client, other) = (try await server.connect(), try await server.connect())
+    for client in [client, other] {
+      try await client.value(try ServerProcess.authentication(data: data))
+    }
+    // A piece of the copy has 1 MiB, and a pause follows each.
+    let text = String(repeating: "x", count: 1_000_000)
+    for number in 1...24 { try await client.value("SET /a/\(number) \"\(text)\"") }
+    let zero =
+      #""canopy_backup_progress":{"type":"gauge","series":[{"labels":{},"value":0}]}"#
+    #expect(try await client.request("METRICS").contains(zero))
+    let isMade = Mutex(false)
+    async let made = {
+      defer { isMade.withLock { $0 = true } }
+      return try await other.value("BACKUP")
+    }()
+    var shares: [Double] = []
+    var hasMetric = false
+    while !isMade.withLock({ $0 }) {
+      if case .object? = try await client.value("BACKUPS")["running"] {
+        let running = try await client.value("BACKUPS")["running"]
+        guard let bytes = running?["bytes"]?.integer, let all = running?["of"]?.integer else {
+          continue
+        }
+        #expect(running?["namespace"]?.string == "default")
+        shares.append(Double(bytes) / Double(max(1, all)))
+        hasMetric = try await !client.request("METRICS").contains(zero) || hasMetric
+      }
+    }
+    #expect(try await made["bytes"]?.integer ?? 0 > 24_000_000)
+    #expect(hasMetric && shares.count > 3)
+    #expect(shares == shares.sorted() && shares.allSatisfy { (0...1).contains($0) }, "\(shares)")
+    #expect(try await client.value("BACKUPS")["running"]?.isNull == true)
+    #expect(try await client.request("METRICS").contains(zero))
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `a server whose disk is almost full refuses a backup, and says why`() async throws {
     let server = try await ServerProcess(data: data, ["--free-bytes-min", "\(Int64.max / 4)"])
     try await expectRefusal("backup", "--data", data, file, mentions: "bytes must stay free")

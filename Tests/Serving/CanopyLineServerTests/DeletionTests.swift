@@ -100,7 +100,7 @@ import Testing
       try await ada.client.expect("WHOAMI", "+null")
       try await expectErased(ada, others, server)
       #expect(
-        server.parts.log.lines.contains { $0.contains("deleted the own account") })
+        server.parts.log.lines.contains { $0.contains("deleted their own account") })
     }
   }
 

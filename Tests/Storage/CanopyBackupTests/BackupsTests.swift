@@ -241,7 +241,7 @@ import Testing
     }
   }
 
-  @Test func `the rests of a backup that a crash has interrupted are removed`() async throws {
+  @Test func `the remains of a backup that a crash has interrupted are removed`() async throws {
     try await withServer { _ in
       let backups = try backups()
       let rest = backups.folder + "/.making/database"

@@ -57,6 +57,34 @@ import Testing
     #expect(scrubber.counts.lastProblems == 0)
   }
 
+  @Test func `a namespace of an older version is counted and logged, and is no damage`()
+    async throws
+  {
+    let path = server.shopFolder + "/canopy.sqlite"
+    for suffix in ["", "-wal", "-shm"] {
+      try? FileManager.default.removeItem(atPath: path + suffix)
+    }
+    let queue = try DatabaseQueue(path: path)
+    try await queue.write { db in
+      try db.execute(
+        sql: """
+          PRAGMA application_id = \(0x4341_4E50);
+          CREATE TABLE commits(
+            sequence INTEGER PRIMARY KEY, time INTEGER NOT NULL, body TEXT NOT NULL);
+          CREATE TABLE grdb_migrations(identifier TEXT NOT NULL PRIMARY KEY);
+          INSERT INTO grdb_migrations VALUES ('1');
+          """)
+    }
+    try queue.close()
+    let scrubber = try scrubber()
+    try await scrubber.pass(clock: EagerClock())
+    #expect(scrubber.counts.passes == 1 && scrubber.counts.lastProblems == 0)
+    #expect(scrubber.counts.lastOlder == 1)
+    let older = log.lines.filter { $0.contains("a database of an older version") }
+    #expect(older.count == 1 && older.allSatisfy { $0.contains("shop") }, "\(log.lines)")
+    #expect(!log.lines.contains { $0.contains("has read all rows") })
+  }
+
   @Test func `the rules and the secrets of each namespace are checked in each pass`() async throws {
     let scrubber = try scrubber { ["\($0): \($1)/rules.json is damaged"] }
     for pass in 1...2 {

@@ -3,7 +3,7 @@ import CanopyTesting
 import Foundation
 import Testing
 
-/// The creation of folders, and the rests of removed ones.
+/// The creation of folders, and the remains of removed ones.
 struct RemovalTests {
   @Test func `a folder is created as a whole, and not in place of one that has files`() throws {
     let parent = try TemporaryFolder()

@@ -121,6 +121,32 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    "UPDATE grdb_migrations SET identifier = 'x' WHERE identifier = '2'",
+    "DELETE FROM grdb_migrations WHERE identifier = '2'", "DROP TABLE grdb_migrations",
+    "INSERT INTO grdb_migrations VALUES ('a newer one')",
+  ])
+  func `a pass finds an altered record of the version, once`(_ sql: String) async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      try await store.damage(sql, isSealed: false)
+      let steps = try await pass()
+      #expect(steps.flatMap(\.problems).count == 1, "\(steps)")
+      #expect(steps.allSatisfy { !$0.isOlder })
+    }
+  }
+
+  @Test func `a pass says that it cannot read a file of an older version`() async throws {
+    let queue = try DatabaseQueue(path: folder.path + "/canopy.sqlite")
+    try Schema.migrator.migrate(queue, upTo: "1")
+    try await queue.write { try $0.execute(sql: "PRAGMA application_id = \(Schema.applicationID)") }
+    try queue.close()
+    let steps = try await pass()
+    #expect(steps == [Scrub.Step(isOlder: true)])
+    try await folder.withStore { _ in }
+    #expect(try await pass().allSatisfy { !$0.isOlder && $0.problems.isEmpty })
+  }
+
   @Test func `commits, checkpoints and removals between the steps are no damage`() async throws {
     try await folder.withStore { store in
       try await fill(store)

@@ -128,7 +128,7 @@ struct DocumentTests {
       let exists =
         name.hasPrefix("--")
         ? all.contains(name + " ") || shell.contains("[\(name)") || shell.contains("\(name) ")
-          || ["--help", "--in-place", "--recursive", "--directory"].contains(name)
+          || ["--help", "--in-place", "--recursive", "--directory", "--network"].contains(name)
         : all.contains(option + " ") || scripts.contains(name) || client.contains(name)
       #expect(exists, "\(path): \(name)")
     }

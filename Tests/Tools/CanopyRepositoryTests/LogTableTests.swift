@@ -66,7 +66,7 @@ struct LogTableTests {
 
   private static func rows() throws -> [Line] {
     let article = try Document.article("Operating").text
-    let pattern = try Regex(#"(?m)^\| (\#(levels)|info) \| `([^`]+)` \| .+ \|$"#)
+    let pattern = try Regex(#"(?m)^\| (\#(levels)|info) \| `([^`]+)` \| .+\. \|$"#)
     return article.matches(of: pattern).map {
       Line(
         level: String($0.output[1].substring ?? ""), text: String($0.output[2].substring ?? ""))
@@ -79,7 +79,7 @@ struct LogTableTests {
       .flatMap { Repository.files(in: "Sources/\($0)", suffix: ".swift") }
   }
 
-  @Test func `each line of the log for an operator is in the table, and says what to do`() throws {
+  @Test func `each line of the log for an operator is in the table, with a sentence`() throws {
     let rows = try Self.rows()
     var count = 0
     for path in Self.files {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The operations of a user on the own account. They concern the user who is signed in when they are
+/// The operations of users on their own accounts. They concern the user who is signed in when they are
 /// carried out. The `async` methods of a user throw a `CancellationError` if their task is cancelled
 /// before the server has answered; the request goes on.
 extension User {

@@ -26,7 +26,7 @@ export async function download(line, path, report) {
   report(`Exported ${save(path.split("/").filter(Boolean).join("-") || "everything", parts)}.`);
 }
 
-/** Has the browser save everything that the server has about a user: the pages of EXPORT, one in a line.
+/** Has the browser save the account, posts, comments and stars of a user: the pages of EXPORT, one in a line.
  * @param {Line} line @param {string} uid */
 export async function downloadPerson(line, uid) {
   const parts = [];
