@@ -134,6 +134,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
 
   /// Makes the newest snapshot that of reads, unless events wait. Returns whether no events wait.
   func takeIfEmpty() -> Bool {
+    if isPlanted(.snapshotKept), taken != nil { return true }
     let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
     guard let snapshot else { return false }
     loop.assertInEventLoop()

@@ -11,6 +11,8 @@ package struct LogScan: Equatable {
   package private(set) var transactions = 0
   /// The number of transactions after the first invalid frame, which SQLite does not find.
   package private(set) var lostTransactions = 0
+  /// The durable changes of the transactions among these that show any.
+  private(set) var lostChanges: [DurableChange] = []
   /// The first page of the database after the last transaction that SQLite finds; nil if the log does not contain it.
   private(set) var firstPage: [UInt8]?
 
@@ -57,6 +59,7 @@ package struct LogScan: Equatable {
     let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
     var isFirst = true
     var newFirstPage: [UInt8]?
+    var change = DurableChange()
     while let frame = try file.read(upToCount: LogScan.frameHeaderBytes + pageBytes),
       frame.count == LogScan.frameHeaderBytes + pageBytes
     {
@@ -77,9 +80,19 @@ package struct LogScan: Equatable {
         if isIntact, word(0) == 1 {
           newFirstPage = Array(frame.dropFirst(LogScan.frameHeaderBytes))
         }
-        guard own == salts, isCommit else { return }
-        if isIntact { transactions += 1 } else { lostTransactions += 1 }
-        if isIntact { firstPage = newFirstPage ?? firstPage }
+        guard own == salts else { return }
+        if !isIntact {
+          change.add(Array(frame.dropFirst(LogScan.frameHeaderBytes)))
+        }
+        guard isCommit else { return }
+        if isIntact {
+          transactions += 1
+          firstPage = newFirstPage ?? firstPage
+        } else {
+          lostTransactions += 1
+          if !change.isEmpty { lostChanges.append(change) }
+          change = DurableChange()
+        }
       }
     }
   }

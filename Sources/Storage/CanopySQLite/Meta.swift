@@ -31,6 +31,7 @@ struct Meta: Equatable {
   private static let checksumName = "checksum"
   private static let lastCommitName = "last_commit"
   private static let deletedLoginName = "deleted_login"
+  private static let newNumbersName = "new_numbers"
 
   private var values: [String: Int64]
   private let original: [String: Int64]
@@ -112,6 +113,13 @@ struct Meta: Equatable {
   /// The checksum does not cover it, as that of ``lastCommit``. An invalid time counts as missing.
   var deletedLogin: Int64? {
     values[Meta.deletedLoginName].flatMap { (0..<Int64.max).contains($0) ? $0 : nil }
+  }
+
+  /// Whether the next server must continue with new sequence numbers, because a repair was interrupted before it had: see
+  /// `NewNumbers`. The checksum does not cover it, as that of ``lastCommit``.
+  var needsNewNumbers: Bool {
+    get { (values[Meta.newNumbersName] ?? 0) != 0 }
+    set { values[Meta.newNumbersName] = newValue ? 1 : 0 }
   }
 
   /// Raises the latest login of a deleted account to `second`, if that is later.

@@ -1,6 +1,7 @@
 internal import CanopyEngine
 internal import CanopyRows
 internal import CanopyTree
+internal import GRDB
 internal import Logging
 internal import Synchronization
 
@@ -52,7 +53,7 @@ extension SQLiteStore {
   ///
   /// - Parameter now: the time in milliseconds since 1970.
   public func beginNewNumbersIfNeeded(at now: Int64) async throws {
-    guard tailFile.needsNewNumbers else { return }
+    guard tailFile.has(.newNumbers) else { return }
     let state = try await load(keeping: IndexPlan())
     let sequence = try await beginNewNumbers(
       state, state.tree.root, replacing: LocationSet(), after: state.sequence, at: now)
@@ -79,7 +80,7 @@ extension SQLiteStore {
     }
     try await begin(state, root, replacing: replaced, at: sequence) { _ in }
     // Only now: a crash before this leaves the mark, and the next start continues with other numbers again.
-    tailFile.noteNewNumbers()
+    tailFile.set(.newNumbers, false)
     tailFile.write(tail.withLock { $0 })
     return sequence
   }
@@ -87,8 +88,9 @@ extension SQLiteStore {
 
 extension SQLiteStore {
   /// Whether the commits that were found may not be the last ones that clients have seen.
-  func needsNewNumbers(after found: Tail) -> Bool {
+  func needsNewNumbers(after found: Tail) throws -> Bool {
     if configuration.requiresNewNumbers { return true }
+    if try pool.read({ try Meta.readUnchecked($0).needsNewNumbers }) { return true }
     guard let contents = foundTail else { return found.sequence > 0 }
     return contents.needsNewNumbers || contents.allowsLoss
   }

@@ -39,6 +39,43 @@ extension Opening {
     !hasTrace && FileManager.default.fileExists(atPath: path + "-journal")
   }
 
+  /// Refuses a rollback journal that no start of this program can have left.
+  ///
+  /// SQLite writes the pages of a journal into the database when it opens it for writing, cuts the database to the size in
+  /// the journal, and removes a file that the journal names as that of several databases. Only the first transaction of a
+  /// new database has a journal: the file has no more than its first page then, and is the only one. The log of a
+  /// database with more takes the place of a journal.
+  ///
+  /// - Throws: `StoreError.damaged`, also if losses are accepted: the journal is not of this folder.
+  func refuseForeignJournal() throws(StoreError) {
+    let journal = path + "-journal"
+    guard access(journal, F_OK) == 0 else { return }
+    let isFirst: Bool
+    do {
+      let head = try DatabaseHead(path)
+      isFirst =
+        try !hasTrace && !endsWithNameOfOther(journal)
+        && (head.hasFirstPageOnly || LogScan.scan(database: path) != nil)
+    } catch { throw .inaccessible("\(journal) cannot be read: \(error.localizedDescription)") }
+    guard !isFirst else { return }
+    throw .damaged(
+      "\(journal) is not of this database, and SQLite would change the database by it: move the file out of the data "
+        + "folder, and look where it comes from")
+  }
+
+  /// Whether a journal ends with the name of another one, whose removal would end the transaction of several databases.
+  private func endsWithNameOfOther(_ journal: String) throws -> Bool {
+    let handle = try FileHandle(forReadingFrom: URL(filePath: journal))
+    defer { try? handle.close() }
+    let size = try handle.seekToEnd()
+    guard size >= UInt64(Opening.journalMagic.count) else { return false }
+    try handle.seek(toOffset: size - UInt64(Opening.journalMagic.count))
+    return try handle.readToEnd()?.elementsEqual(Opening.journalMagic) ?? false
+  }
+
+  /// The bytes with which a journal begins, and which follow the name of a journal of several databases at its end.
+  private static let journalMagic: [UInt8] = [0xD9, 0xD5, 0x05, 0xF9, 0x20, 0xA1, 0x63, 0xD7]
+
   /// Whether the first start of a server was interrupted before it had made all tables, and nothing is stored.
   func isUnstarted(_ db: Database) throws -> Bool {
     guard !hasTrace else { return false }

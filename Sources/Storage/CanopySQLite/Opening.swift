@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyRows
 internal import CanopySystem
 internal import Foundation
@@ -19,14 +20,24 @@ struct Opening {
     self.tail = tail
   }
 
+  /// An open database.
+  struct Opened {
+    let pool: DatabasePool
+    /// One sentence for each loss, which the configuration accepts.
+    let losses: [String]
+    /// Whether the write-ahead log may have had later transactions that are lost.
+    let hasLostLog: Bool
+  }
+
   /// Opens the database for writing. Also returns the losses that the configuration accepts.
   ///
   /// The pages are not checked yet, unless losses are accepted or the file is of an older version. So nothing may be
   /// written before `refuseDamagedPages` has succeeded.
   ///
   /// - Throws: `StoreError`. Nothing was changed if the error is a loss.
-  func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
+  func open() throws(StoreError) -> Opened {
     do {
+      try refuseForeignJournal()
       removeRests()
       var found = FoundFiles(self)
       var lostWithLog: [String] = []
@@ -80,7 +91,10 @@ struct Opening {
       }
       losses += lostWithLog + (salvaged ?? [])
       isOpen = true
-      return (pool, losses)
+      let hasLostLog =
+        !lostWithLog.isEmpty || isLogMissing(scan)
+        || !isTailCurrent && (scan?.lostTransactions ?? 0) > 0
+      return Opened(pool: pool, losses: losses, hasLostLog: hasLostLog)
     } catch {
       throw storeError(error)
     }
@@ -91,6 +105,7 @@ struct Opening {
   /// - Throws: `StoreError`. An interrupted first start is no damage and no older version: it is `unstarted`.
   func openForReading() throws(StoreError) -> (DatabasePool, losses: [String])? {
     do {
+      try refuseForeignJournal()
       let scan = try LogScan.scan(database: path)
       let head = try DatabaseHead(path)
       try refuseDamagedHead(head, scan)
@@ -225,7 +240,15 @@ struct Opening {
 
   private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
     // With relaxed durability, a power failure may lose the last commits.
-    if let tail, tail.allowsLoss { return [] }
+    if let tail, tail.allowsLoss {
+      let last = (try? CommitRow.last(db).sequence) ?? 0
+      if tail.tail.sequence > last {
+        configuration.logger.warning(
+          "a loss of power has taken the last commits, which relaxed durability allows",
+          metadata: ["commits": "\(tail.tail.sequence - last)"])
+      }
+      return []
+    }
     // A first start that was interrupted has acknowledged nothing, so a torn end of its log is no loss. Its tables are in
     // the log only; a file with tables may have had commits in the log.
     let isFirstStart = try tail == nil && DatabaseHead(path).hasFirstPageOnly && isUnstarted(db)
@@ -267,12 +290,43 @@ struct Opening {
         "\(tail.revision - revision) changes to accounts, sessions or on-disconnect writes that were "
           + "stored are missing: \(StoreError.waysOut)")
     }
-    if let scan, losses.isEmpty, scan.lostTransactions > 0 {
+    if losses.isEmpty, isLogMissing(scan) {
+      return [
+        "the write-ahead log \(path)-wal, which had the last transactions, is missing: \(StoreError.waysOut)"
+      ]
+    }
+    guard let scan, losses.isEmpty, scan.lostTransactions > 0 else { return losses }
+    // Until the system is restarted, `canopy.tail` is that of the last durable transaction.
+    if isTailCurrent || !hasLostDurably(scan, after: last.sequence, revision) {
       configuration.logger.warning(
         "the write-ahead log ends with unreadable transactions; no confirmed write is missing",
         metadata: ["transactions": "\(scan.lostTransactions)"])
+      return []
     }
-    return losses
+    return logLosses
+  }
+
+  /// Whether `canopy.tail` is that of the last durable transaction. A loss of power may leave an older version.
+  var isTailCurrent: Bool { tail?.isOfThisBoot ?? false }
+
+  /// Whether there is no log although it had durable transactions, and the file may not have them. If `canopy.tail` is
+  /// current, it shows whether the file has them.
+  private func isLogMissing(_ scan: LogScan?) -> Bool {
+    guard let tail, !tail.isOfThisBoot else { return false }
+    return tail.marks.contains(.log) && scan == nil
+  }
+
+  /// Whether there is a file of rules, as far as the database and `canopy.tail` show it.
+  func hasRulesFile(_ pool: DatabasePool) throws -> Bool {
+    let record = try? pool.read { try SQLiteStore.rulesRecord($0) }
+    return record?.origin == .file
+      || configuration.acceptsLoss && tail?.marks.contains(.rulesFile) ?? false
+  }
+
+  /// Whether the log has two durable transactions behind its damage. A durable transaction begins when the one before it
+  /// is on the disk. So a loss of power can tear the last one, and steps of a checkpoint before it, but not two.
+  private func hasLostDurably(_ scan: LogScan, after sequence: Int64, _ revision: Int64) -> Bool {
+    DurableChange.count(in: scan.lostChanges, after: sequence, revision) > 1
   }
 
   /// Returns the loss that the log itself proves, if there is one.

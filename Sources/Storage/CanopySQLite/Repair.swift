@@ -30,18 +30,28 @@ extension SQLiteStore {
   @discardableResult
   public func acceptLosses(at now: Int64? = nil) async throws -> Losses {
     let found = foundTail?.tail
+    let (hasLostLog, hasLosses) = (hasLostLog, !losses.isEmpty)
+    let hasRulesFile = foundTail.map { $0.marks.contains(.rulesFile) } ?? hasLostLog
     let now = now ?? configuration.currentTime ?? found?.time ?? 0
     do {
-      let notes = try await pool.write { try Repair(db: $0, tail: found, now: now).run() }
+      let notes = try await pool.write {
+        try Repair(
+          db: $0, tail: found, now: now, hasLostLog: hasLostLog, hasRulesFile: hasRulesFile,
+          hasLosses: hasLosses
+        ).run()
+      }
       for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
         try keepTail()
         try await refuseWrongTime()
         return Losses(notes: [], keptTime: found?.time, storedTime: found?.time)
       }
+      // Not the greatest time in a key, which is that of the lost commits as well.
+      let keptTime = try await pool.read {
+        try Int64.fetchOne($0, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
+      }
       var state = try await load(keeping: IndexPlan())
-      let result = Losses(
-        notes: losses + notes, keptTime: state.lastTime, storedTime: found?.time)
+      let result = Losses(notes: losses + notes, keptTime: keptTime, storedTime: found?.time)
       // Clients have seen keys of lost commits, so these must not be generated again.
       if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
@@ -101,6 +111,12 @@ private struct Repair {
   let tail: Tail?
   /// The time in milliseconds since 1970.
   let now: Int64
+  /// Whether the write-ahead log may have had later transactions that are lost.
+  let hasLostLog: Bool
+  /// Whether there was a file of rules, or may have been one.
+  let hasRulesFile: Bool
+  /// Whether something is lost that is found before the rows are read.
+  let hasLosses: Bool
 
   /// Removes damaged rows, and corrects the sums and the chain. Returns a description of each loss.
   ///
@@ -112,7 +128,7 @@ private struct Repair {
     var meta = try Meta.readUnchecked(db)
     let isTrusted = (try? Meta.read(db)) != nil
     // The number in `meta` may be altered. A lesser one counts as a loss in any case.
-    let hasLostChanges = tail.map { $0.revision > meta[.revision] } ?? false
+    let hasLostChanges = hasLostLog || tail.map { $0.revision > meta[.revision] } ?? false
     let sequenceMax = try sequenceMax(isTrusted ? meta : nil)
     if !isTrusted { try correct(&meta, sequenceMax) }
     if meta.lastCommit > sequenceMax {
@@ -130,18 +146,32 @@ private struct Repair {
     notes += try CommitRepair(db: db, tail: tail)
       .run(&meta, isTrusted: isTrusted, hasLostRows: !lostRows.isEmpty)
     notes += try removeLostClientWrites(meta)
+    if hasLostChanges, hasRulesFile { notes += try expectRulesFile() }
     // Altered definitions would be proven by their checksum from now on.
     guard try Schema.hasDefinitionsOfThisVersion(db) else {
       throw StoreError.alteredDefinition(in: "canopy.sqlite")
     }
     let isSame = try meta[.schema] == Schema.checksum(db).stored
-    guard !notes.isEmpty || !isSame else { return [] }
+    guard !notes.isEmpty || hasLosses || !isSame else { return [] }
+    // In this transaction, because the process may end before the numbers begin.
+    if !notes.isEmpty || hasLosses { meta.needsNewNumbers = true }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
     meta[.isSealed] = 1
     meta[.schema] = try Schema.checksum(db).stored
     if let tail { meta.noteKeyTime(tail.time) }
     try meta.write(db)
     return notes
+  }
+
+  /// Notes that the rules are in their file, because that change may be lost. If the file is missing as well, nothing must
+  /// be open. Returns a description of the loss.
+  private func expectRulesFile() throws -> [String] {
+    guard try SQLiteStore.rulesRecord(db)?.origin != .file else { return [] }
+    try SQLiteStore.setRulesRecord(RulesRecord(.file, sequence: 0), db)
+    try SealedTable.rulesRecord.writeSum(db)
+    return [
+      "the origin of the rules in force; without the file rules.json nobody may read or write"
+    ]
   }
 
   /// Returns the greatest number that a commit can have had. A greater one in `meta` is damage, after which there would

@@ -96,8 +96,9 @@ extension SQLiteStore: RulesRecordStore {
 
   /// Replaces the record of the rules in force, in one transaction.
   public func setRulesRecord(_ record: RulesRecord?) async throws {
-    try await writeCounted { db in
+    try await writeCounted { [tailFile] db in
       try Self.setRulesRecord(record, db)
+      tailFile.set(.rulesFile, record?.origin == .file)
     }
   }
 

@@ -58,6 +58,7 @@ extension SQLiteStore {
         meta[.checkpoint] = sequence
         meta[.base] = sequence
         meta.baseChecksum = checksum
+        if meta.needsNewNumbers { meta.needsNewNumbers = false }
       }
       tail.sequence = sequence
       tail.checksum = checksum

@@ -84,8 +84,11 @@ extension SQLiteStore {
     // The transaction synchronized the whole log, with the steps before it.
     logCopier?.noteSynced()
     guard tail.withLock({ $0 != after }) else { return }
+    let isFirst = configuration.durability == .full && tailFile.set(.log)
     tailFile.write(after)
     tail.withLock { $0 = after }
+    // If this fails, only a log that is missing as a whole would not be noticed.
+    if isFirst { try? tailFile.synchronize() }
   }
 
   /// Runs a background transaction that does not wait for the disk. It becomes durable with the next durable

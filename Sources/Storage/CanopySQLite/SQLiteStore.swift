@@ -116,6 +116,8 @@ public final class SQLiteStore: Sendable {
 
   /// One sentence for each loss that was found at opening; empty if nothing is missing.
   public let losses: [String]
+  /// Whether the write-ahead log may have had later transactions that are lost.
+  let hasLostLog: Bool
 
   /// Opens a data folder, and creates the folder and its files if they are missing.
   ///
@@ -152,7 +154,8 @@ public final class SQLiteStore: Sendable {
     isTailDamaged = foundTail == nil && tailFile.exists
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     let hasLeftLog = LogScan.exists(database: opening.path)
-    (pool, losses) = try opening.open()
+    let opened = try opening.open()
+    (pool, losses, hasLostLog) = (opened.pool, opened.losses, opened.hasLostLog)
     let logCopier = opening.logCopier()
     self.logCopier = logCopier
     files = DatabaseFiles(
@@ -176,7 +179,8 @@ public final class SQLiteStore: Sendable {
           "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
         )
       }
-      if needsNewNumbers(after: now) { tailFile.requireNewNumbers() }
+      if try needsNewNumbers(after: now) { tailFile.set(.newNumbers) }
+      tailFile.set(.rulesFile, try opening.hasRulesFile(pool))
       // The old contents, or that there is no file, are the evidence of a loss, and stay until the loss is accepted.
       if tailFile.exists || !configuration.acceptsLoss { try tailFile.open(creatingWith: now) }
       if !configuration.acceptsLoss { tailFile.write(now) }
@@ -207,6 +211,7 @@ public final class SQLiteStore: Sendable {
       return nil
     }
     (pool, losses) = opened
+    hasLostLog = false
     logCopier = nil
     files = DatabaseFiles([])
     tail = Mutex(Tail(sequence: 0, checksum: Checksum(), revision: 0, time: 0))
@@ -231,6 +236,9 @@ public final class SQLiteStore: Sendable {
         try files.prepareToEmptyLog()
         // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
         keepingLog = emptyLogAtEnd()
+        if keepingLog == nil, !LogScan.exists(database: folder + "/canopy.sqlite") {
+          noteEmptyLog()
+        }
       } catch {
         configuration.logger.warning(
           "the write-ahead log is kept, and not copied into the database file",
@@ -256,6 +264,14 @@ public final class SQLiteStore: Sendable {
       }
     }
     files.forgetLogSize()
+  }
+
+  /// Notes that the disk has everything in the database file. A later loss is damage, also after relaxed writes.
+  private func noteEmptyLog() {
+    // Until losses are accepted, the old contents of the file are their evidence.
+    guard tailFile.has(.log) || !configuration.acceptsLoss else { return }
+    tailFile.set([.log, .relaxed], false)
+    tailFile.write(tail.withLock { $0 })
   }
 
   /// Empties the log before the files are closed.

@@ -147,7 +147,7 @@ package struct SalvagePages {
   }
 
   /// Returns the first columns of a row. A text that goes on in another page is cut, and then comes before the key.
-  private static func key(_ row: ArraySlice<UInt8>, _ start: Int, _ least: SalvageKey)
+  static func key(_ row: ArraySlice<UInt8>, _ start: Int, _ least: SalvageKey)
     -> SalvageKey?
   {
     guard let head = variable(row, start), head.value >= 0, head.value <= Int64(row.count) else {
@@ -183,13 +183,13 @@ package struct SalvagePages {
     }
   }
 
-  private static func word(_ bytes: [UInt8], _ offset: Int, _ count: Int) -> Int? {
+  static func word(_ bytes: [UInt8], _ offset: Int, _ count: Int) -> Int? {
     guard offset >= 0, offset + count <= bytes.count else { return nil }
     return bytes[offset..<offset + count].reduce(0) { $0 << 8 | Int($1) }
   }
 
   /// Returns a number of one to nine bytes, and the offset after it.
-  private static func variable(_ bytes: ArraySlice<UInt8>, _ offset: Int) -> (
+  static func variable(_ bytes: ArraySlice<UInt8>, _ offset: Int) -> (
     value: Int64, end: Int
   )? {
     var value: Int64 = 0

@@ -29,13 +29,28 @@ package final class TailFile: Sendable {
     package var tail: Tail
     /// Whether the system has not been restarted since the file was written. Then it is the latest version.
     var isOfThisBoot: Bool
-    /// Whether the durability was relaxed, so that the commits may not have been on the disk.
-    var isRelaxed: Bool
+    /// What was true of the folder when the file was written.
+    var marks: Marks
+
     /// Whether the next server must continue with new sequence numbers.
-    var needsNewNumbers: Bool
+    var needsNewNumbers: Bool { marks.contains(.newNumbers) }
 
     /// Whether commits that clients have seen may be lost without a trace.
-    var allowsLoss: Bool { isRelaxed && !isOfThisBoot }
+    var allowsLoss: Bool { marks.contains(.relaxed) && !isOfThisBoot }
+  }
+
+  /// What is true of the folder when the file is written.
+  struct Marks: OptionSet, Sendable {
+    let rawValue: Int64
+
+    /// The durability is relaxed, so that the commits may not be on the disk.
+    static let relaxed = Marks(rawValue: 1)
+    /// The next server must continue with new sequence numbers: see `NewNumbers`.
+    static let newNumbers = Marks(rawValue: 2)
+    /// The write-ahead log has durable transactions. The disk has this mark before any later transaction is durable.
+    static let log = Marks(rawValue: 4)
+    /// There is a file of rules.
+    static let rulesFile = Marks(rawValue: 8)
   }
 
   private static let magic = Array("CANOPYT1".utf8)
@@ -44,14 +59,14 @@ package final class TailFile: Sendable {
 
   private let folder: String
   private let path: String
-  private let isRelaxed: Bool
   private let descriptor = Mutex<Int32?>(nil)
-  private let marksNewNumbers = Atomic(false)
+  /// The marks of all later writes.
+  private let marks: Atomic<Int64>
 
   package init(folder: String, isRelaxed: Bool) {
     self.folder = folder
     path = folder + "/canopy.tail"
-    self.isRelaxed = isRelaxed
+    marks = Atomic(isRelaxed ? Marks.relaxed.rawValue : 0)
   }
 
   deinit { close() }
@@ -85,26 +100,24 @@ package final class TailFile: Sendable {
       let boot = Boot.id
       return Contents(
         tail: tail, isOfThisBoot: boot != (0, 0) && boot == (number(6), number(7)),
-        isRelaxed: number(5) & Flag.relaxed != 0,
-        needsNewNumbers: number(5) & Flag.newNumbers != 0)
+        marks: Marks(rawValue: number(5)))
     }
   }
 
-  /// The bits of the number with the state of the file.
-  private enum Flag {
-    static let relaxed: Int64 = 1
-    static let newNumbers: Int64 = 2
+  /// Whether all later writes have a mark.
+  func has(_ mark: Marks) -> Bool {
+    Marks(rawValue: marks.load(ordering: .acquiring)).contains(mark)
   }
 
-  /// Whether the next server must continue with new sequence numbers: see `NewNumbers`. It is written with each write of
-  /// the file, so that a program that only changes the folder does not remove the mark.
-  var needsNewNumbers: Bool { marksNewNumbers.load(ordering: .acquiring) }
-
-  /// Marks the file in all later writes until `noteNewNumbers`.
-  func requireNewNumbers() { marksNewNumbers.store(true, ordering: .releasing) }
-
-  /// Ends the mark in all later writes.
-  func noteNewNumbers() { marksNewNumbers.store(false, ordering: .releasing) }
+  /// Adds a mark to all later writes, or removes it. Returns whether that is a change.
+  @discardableResult
+  func set(_ mark: Marks, _ isSet: Bool = true) -> Bool {
+    let before =
+      isSet
+      ? marks.bitwiseOr(mark.rawValue, ordering: .acquiringAndReleasing).oldValue
+      : marks.bitwiseAnd(~mark.rawValue, ordering: .acquiringAndReleasing).oldValue
+    return Marks(rawValue: before).contains(mark) != isSet
+  }
 
   /// Returns the bytes of a file, at most one more than a valid file has: a damaged file may be of any size. Returns nil if
   /// the system reports an error.
@@ -194,7 +207,7 @@ package final class TailFile: Sendable {
       put(tail.checksum.stored, 2)
       put(tail.revision, 3)
       put(tail.time, 4)
-      put((isRelaxed ? Flag.relaxed : 0) | (needsNewNumbers ? Flag.newNumbers : 0), 5)
+      put(marks.load(ordering: .acquiring), 5)
       put(boot.0, 6)
       put(boot.1, 7)
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))

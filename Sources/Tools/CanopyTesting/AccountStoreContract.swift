@@ -284,8 +284,10 @@ struct AccountStoreContract {
     #expect(try await store.deletedAccounts(after: nil, limit: 1) == [all])
     #expect(try await store.endOfLogins(uid: "all-other") == 70)
     #expect(try await store.endOfLogins(uid: "all-own") == 91, "its own end is later")
-    #expect(try await !store.insert(account("all-other"), token: nil, loginTime: 69))
-    #expect(try await store.insert(account("all-other"), token: nil, loginTime: 70))
+    var other = account("all-other")
+    other.details.validSince = 60
+    #expect(try await !store.insert(other, token: nil, loginTime: 69))
+    #expect(try await store.insert(other, token: nil, loginTime: 70))
     #expect(try await store.account(uid: "all-other")?.details.validSince == 70)
     #expect(try await store.purgeDeleted(until: 90_000, limit: 10) == 2)
     #expect(try await store.endOfLogins(uid: "all-own") == nil)

@@ -45,6 +45,21 @@ import Testing
     }
   }
 
+  @Test func `the time of the newest commit that is kept is not that of a lost one`() async throws {
+    try await folder.withStore { store in
+      for number in 1...10 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      }
+      try await store.damage(
+        "UPDATE commits SET body = body || ' ' WHERE sequence = 7", isSealed: false)
+    }
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    let losses = try await folder.withStore(configuration) { try await $0.acceptLosses() }
+    #expect(try losses.keptTime == commit(6, "n", 1).time)
+    #expect(try losses.storedTime == commit(10, "n", 1).time)
+  }
+
   /// A branch whose rows take several pages.
   private static let branch = Node(
     children: (0..<40).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) })
