@@ -36,7 +36,7 @@ package enum PlantedDefect: String, CaseIterable, Sendable {
   case listenerLeaked
   /// The events of the second of two commits in a batch are dropped.
   case eventDropped
-  /// An event loop keeps the snapshot of a read, and later reads see it until events come.
+  /// A read sees the snapshot of the last read on its event loop.
   case snapshotKept
   /// The memory that a resumption reserves stays charged after its end.
   case reservationKept

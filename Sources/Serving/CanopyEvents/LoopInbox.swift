@@ -118,23 +118,32 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
   /// The snapshot that reads of this loop see: as new as the events that were taken, or newer.
   package var snapshot: Snapshot {
     loop.assertInEventLoop()
-    if let taken { return taken }
-    let snapshot = state.withLock { $0.snapshot }
+    if let taken, !isPlanted(.snapshotKept) { return taken }
+    let snapshot = taken ?? state.withLock { $0.snapshot }
     taken = snapshot
+    #if DEBUG
+      if isPlanted(.snapshotKept) {
+        defer { last = snapshot }
+        return last ?? snapshot
+      }
+    #endif
     return snapshot
   }
+
+  #if DEBUG
+    /// The snapshot of the last read, for a planted defect.
+    private nonisolated(unsafe) var last: Snapshot?
+  #endif
 
   /// Drops the snapshot, so that the next read sees everything that its client can know of, and so that an idle
   /// loop does not keep an old version of the tree in memory.
   package func release() {
     loop.assertInEventLoop()
-    if isPlanted(.snapshotKept) { return }
     taken = nil
   }
 
   /// Makes the newest snapshot that of reads, unless events wait. Returns whether no events wait.
   func takeIfEmpty() -> Bool {
-    if isPlanted(.snapshotKept), taken != nil { return true }
     let snapshot = state.withLock { $0.events.isEmpty ? $0.snapshot : nil }
     guard let snapshot else { return false }
     loop.assertInEventLoop()

@@ -48,9 +48,6 @@ public final class RulesKeeper: Sendable {
   /// The name of the file in the data folder.
   public static let fileName = RulesFile.name
 
-  /// Bytes from which on a file is not read: `RuleSet` allows fewer.
-  private static let fileBytesMax = 8 * 1024 * 1024
-
   private let state: Mutex<Version>
   private let folder: String?
   /// The rules without a file.
@@ -340,11 +337,6 @@ public struct RulesFileError: Error, Equatable, Sendable {
 
   fileprivate init(sentence: String) { self.sentence = sentence }
 
-  fileprivate init(_ path: String, _ what: String) {
-    let reason = String(cString: strerror(errno))
-    sentence = "\(path) cannot be \(what): \(reason)"
-  }
-
   fileprivate init(_ error: FileError) {
     sentence = "cannot \(error.operation) \(error.path): \(error.reason)"
   }
@@ -358,24 +350,12 @@ extension RulesKeeper {
   /// Returns the bytes of the file; nil if there is no file. A link to a missing file is an error: its owner does not
   /// want the built-in rules.
   private static func read(_ path: String) throws -> [UInt8]? {
-    let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
-    guard descriptor >= 0 else {
-      let error = RulesFileError(path, "read")
+    // `RuleSet` refuses a longer file.
+    do throws(FileError) { return try SmallFile.read(path) } catch {
       var status = stat()
-      if errno == ENOENT, lstat(path, &status) != 0, errno == ENOENT { return nil }
-      throw error
+      if error.code == ENOENT, lstat(path, &status) != 0, errno == ENOENT { return nil }
+      throw RulesFileError(sentence: "\(path) cannot be read: \(error.reason)")
     }
-    defer { close(descriptor) }
-    var bytes: [UInt8] = []
-    var buffer = [UInt8](repeating: 0, count: 65_536)
-    while bytes.count < fileBytesMax {
-      let count = Foundation.read(descriptor, &buffer, buffer.count)
-      if count < 0, errno == EINTR { continue }
-      guard count >= 0 else { throw RulesFileError(path, "read") }
-      if count == 0 { break }
-      bytes += buffer.prefix(count)
-    }
-    return bytes
   }
 
   /// Replaces the file, or removes it for nil. A crash leaves either the old file or the new one.

@@ -2,6 +2,7 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyIdentity
 import CanopyRules
+import CanopySystem
 import Foundation
 
 /// The rules and the secrets of a data folder, which are small files beside the database.
@@ -42,12 +43,11 @@ enum SmallFiles {
       guard attributes[.type] as? FileAttributeType == .typeRegular else {
         return "\(path) is not a regular file"
       }
-      do {
-        return problem(path, Array(try Data(contentsOf: URL(fileURLWithPath: path))))
-      } catch {
+      // A file that is cut to the bound is too long for rules and secrets.
+      do throws(FileError) { return problem(path, try SmallFile.read(path)) } catch {
         // A command may have removed the namespace meanwhile.
         guard access(path, F_OK) == 0 else { return nil }
-        return "\(path) cannot be read: \(error.localizedDescription)"
+        return "\(path) cannot be read: \(error.reason)"
       }
     }
   }

@@ -144,7 +144,7 @@ struct FolderCheck {
     in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
   ) async throws -> [FolderProblem] {
     let store = try SQLiteStore.reading(folder, isOwnCopy: isOwnCopy)
-    var damage = try await store.problems()
+    var damage = try await store.problems(at: Composition.now())
     var others: [FolderProblem] = []
     if store.isTailDamaged {
       damage.append(

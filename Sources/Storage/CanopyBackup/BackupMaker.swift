@@ -251,11 +251,18 @@ public struct BackupMaker: Sendable {
     guard status.st_mode & S_IFMT == S_IFREG else {
       throw BackupError.unwritable("\(path) is not a regular file")
     }
-    do { return Array(try Data(contentsOf: URL(fileURLWithPath: path))) } catch {
+    let bytes: [UInt8]
+    do throws(FileError) { bytes = try SmallFile.read(path) } catch {
       // It may have been removed just now.
-      if access(path, F_OK) != 0, errno == ENOENT { return nil }
-      throw BackupError.unwritable("\(path) cannot be read: \(error.localizedDescription)")
+      if error.code == ENOENT { return nil }
+      throw BackupError.unwritable("\(path) cannot be read: \(error.reason)")
     }
+    guard bytes.count < SmallFile.bytesMax else {
+      throw StoreError.damaged(
+        "\(path) has \(SmallFile.bytesMax) bytes or more, so it has neither rules nor a secret: put back the file of a "
+          + "backup")
+    }
+    return bytes
   }
 
   static func synchronizeFolder(of path: String) throws(BackupError) {

@@ -142,8 +142,9 @@ private struct BackupReader {
     }
     let end = Array(BackupLayout.database.utf8)
     let found = names.filter { $0.suffix(end.count).elementsEqual(end) }
+    // A name that is repeated would be restored again each time.
     guard databases.count == description.databases.count, databases.contains(.default),
-      Set(expected) == found
+      expected.count == found.count, Set(expected) == found
     else { throw .damaged(path, "its files are not those of its description") }
   }
 

@@ -47,11 +47,12 @@ public struct BackupSpace: Sendable {
   /// Returns the most bytes that a backup of some folders takes at one time, about.
   ///
   /// Each database is copied, and then the copy is written into the file of the backup and removed. The write-ahead log may
-  /// have pages that the database file lacks.
+  /// have pages that the database file lacks. Gaps of a damaged log are not copied.
   static func bytesNeeded(for folders: [String]) -> Int64 {
     var (written, most) = (Int64(0), Int64(0))
     for folder in folders {
-      let size = ["", "-wal"].reduce(0) { $0 + bytes(of: "\(folder)/canopy.sqlite\($1)") }
+      let database = "\(folder)/canopy.sqlite"
+      let size = bytes(of: database) + bytesOnDisk(of: database + "-wal")
       written += size
       most = max(most, written + size)
     }
@@ -62,5 +63,12 @@ public struct BackupSpace: Sendable {
   private static func bytes(of path: String) -> Int64 {
     var status = stat()
     return stat(path, &status) == 0 ? Int64(status.st_size) : 0
+  }
+
+  /// Returns the size of a file without its gaps; 0 if it does not exist.
+  private static func bytesOnDisk(of path: String) -> Int64 {
+    var status = stat()
+    guard stat(path, &status) == 0 else { return 0 }
+    return min(Int64(status.st_size), 512 * Int64(status.st_blocks))
   }
 }

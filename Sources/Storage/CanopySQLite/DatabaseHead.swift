@@ -197,18 +197,15 @@ package struct DatabaseHead: Equatable {
     }
   }
 
-  /// Gives the file, or a copy of it, the bytes that it had before `replace(by:)`.
-  package func restore(in copy: String? = nil) {
+  /// Gives the file, or a copy of it, the bytes that it had before `replace(by:)`. Returns whether that succeeded.
+  @discardableResult
+  package func restore(in copy: String? = nil) -> Bool {
     let path = copy ?? path
-    guard let size else {
-      unlink(path)
-      return
-    }
+    guard let size else { return unlink(path) == 0 || errno == ENOENT }
     let file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
-    guard file >= 0 else { return }
+    guard file >= 0 else { return false }
     defer { close(file) }
-    _ = pwrite(file, bytes, bytes.count, 0)
-    _ = ftruncate(file, off_t(size))
-    fsync(file)
+    return pwrite(file, bytes, bytes.count, 0) == bytes.count && ftruncate(file, off_t(size)) == 0
+      && fsync(file) == 0
   }
 }

@@ -51,11 +51,16 @@ extension Schema {
     let definitions: [Definition]
   }
 
-  /// Returns the definitions of all versions, the oldest first.
-  static func versions() throws -> [VersionDefinitions] {
+  /// Creates a database in memory.
+  static func inMemory() throws -> DatabaseQueue {
     var configuration = GRDB.Configuration()
     configuration.prepareDatabase { $0.add(function: SealedTable.function) }
-    let new = try DatabaseQueue(configuration: configuration)
+    return try DatabaseQueue(configuration: configuration)
+  }
+
+  /// Returns the definitions of all versions, the oldest first.
+  static func versions() throws -> [VersionDefinitions] {
+    let new = try inMemory()
     let migrator = migrator
     var record: [ByteString] = []
     return try migrator.migrations.map { name in
@@ -64,5 +69,39 @@ extension Schema {
       return VersionDefinitions(
         record: record, definitions: try new.read { try Definition.all($0) })
     }
+  }
+
+  /// Whether a file has no other definitions than those that the migrations of a record make, and all of these.
+  ///
+  /// A foreign trigger would run with a write of this program, a view in place of a table with a read, and its query may
+  /// never end. So nothing but the record is read or written before.
+  static func hasDefinitions(of record: Set<String>, _ db: Database) throws -> Bool {
+    let found = try Definition.all(db)
+    guard let expected = definitions(of: record.isEmpty ? ["1"] : record) else { return false }
+    guard found.allSatisfy(expected.contains), Set(found).count == found.count else { return false }
+    if record.isEmpty { return found.allSatisfy { $0.table == "grdb_migrations" } }
+    // The first program, which only its authors used, did not have that index.
+    return expected.subtracting(found).allSatisfy { $0.name == "accounts_pending" }
+  }
+
+  /// Whether the definitions of a file are those of its record, or of some version if the record cannot be read.
+  static func hasKnownDefinitions(_ db: Database) throws -> Bool {
+    let found = Set(try Definition.all(db))
+    if let record = try? record(db), try hasDefinitions(of: record, db) { return true }
+    return try versions().contains { Set($0.definitions) == found }
+  }
+
+  /// Returns the definitions that some migrations make; nil if they cannot run without others.
+  private static func definitions(of record: Set<String>) -> Set<Definition>? {
+    record == Set(migrator.migrations) ? current : computed(record)
+  }
+
+  private static let current = computed(Set(migrator.migrations))
+
+  private static func computed(_ record: Set<String>) -> Set<Definition>? {
+    guard let new = try? inMemory() else { return nil }
+    let migrator = migrator { record.contains($0) }
+    guard (try? migrator.migrate(new)) != nil else { return nil }
+    return try? Set(new.read { try Definition.all($0) })
   }
 }

@@ -79,8 +79,8 @@ struct DefinitionRepair {
 
   /// Returns the names of the migrations of a file; nil if they cannot be read.
   static func record(of db: Database) -> Set<ByteString>? {
-    let names = try? DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
-    return names.map { Set($0.map { ByteString(String.fromDatabaseValue($0) ?? "") }) }
+    guard let names = try? Schema.record(db) else { return nil }
+    return Set(names.map { ByteString($0) })
   }
 
   /// Returns the version that a file is of; nil if the file has its definitions, or if the version is not known.

@@ -32,6 +32,45 @@ enum FileCopy {
     guard ftruncate(target, off_t(size)) == 0 else { throw error(path) }
   }
 
+  /// Whether two files have the same bytes, or both do not exist. Gaps are not read.
+  static func areEqual(_ path: String, _ other: String) -> Bool {
+    guard access(path, F_OK) == 0, access(other, F_OK) == 0 else {
+      return access(path, F_OK) == access(other, F_OK)
+    }
+    let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+    let one = open(path, flags)
+    guard one >= 0 else { return false }
+    defer { close(one) }
+    let two = open(other, flags)
+    guard two >= 0 else { return false }
+    defer { close(two) }
+    var (status, otherStatus) = (stat(), stat())
+    guard fstat(one, &status) == 0, fstat(two, &otherStatus) == 0,
+      status.st_size == otherStatus.st_size
+    else { return false }
+    let size = Int(status.st_size)
+    var offset = 0
+    while true {
+      offset = min(nextData(in: one, from: offset, size), nextData(in: two, from: offset, size))
+      guard offset < size else { return true }
+      let count = min(pieceBytes, size - offset)
+      guard let bytes = read(one, count, at: offset), bytes == read(two, count, at: offset) else {
+        return false
+      }
+      offset += count
+    }
+  }
+
+  private static func read(_ file: Int32, _ count: Int, at offset: Int) -> [UInt8]? {
+    var bytes = [UInt8](repeating: 0, count: count)
+    return pread(file, &bytes, count, off_t(offset)) == count ? bytes : nil
+  }
+
+  /// Returns the next position of a file that is not in a gap; `size` if there is none.
+  static func nextData(in file: Int32, from offset: Int, _ size: Int) -> Int {
+    next(file, seekData, from: offset, size)
+  }
+
   /// Finds the next position with data, or the next gap. Returns `size` if there is none. On a file system without gaps,
   /// every position has data.
   private static func next(_ file: Int32, _ kind: Int32, from offset: Int, _ size: Int) -> Int {

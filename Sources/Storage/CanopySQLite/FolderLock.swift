@@ -12,7 +12,8 @@ public final class FolderLock: Sendable {
   /// Takes the lock.
   ///
   /// - Parameter isReading: whether the folder must not be changed. Then the process id is not written.
-  /// - Throws: `StoreError.inUse` if another process has the lock.
+  /// - Throws: `StoreError.inUse` if another process has the lock; `StoreError.inaccessible`, also if the file `lock` has
+  ///   other names, because the process id would replace the contents of a file outside of the folder.
   public init(folder: String, isReading: Bool = false) throws(StoreError) {
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else {
@@ -43,6 +44,11 @@ public final class FolderLock: Sendable {
       throw .inUse(
         "the data folder \(folder) is in use by \(holder); stop that server first, or name "
           + "another folder")
+    }
+    var status = stat()
+    guard isReading || (fstat(file, &status) == 0 && status.st_nlink <= 1) else {
+      close(directory)
+      throw .linked(path)
     }
     let text = "\(getpid())\n"
     if !isReading, ftruncate(file, 0) == 0 { _ = text.withCString { write(file, $0, strlen($0)) } }

@@ -8,7 +8,8 @@ internal import Foundation
 /// have right checksums nevertheless: for instance new commits, and accounts as they were before.
 ///
 /// SQLite computes the checksum of a frame from that of the frame before. So each frame behind the damage is compared with
-/// its own checksum here.
+/// its own checksum here. If only the number of the page was altered, the checksum gives the right one. With another number
+/// a page that was not copied would count as replaced by a later version.
 ///
 /// The format is that of `LogScan`. Precondition: the folder is locked, and no connection is open.
 struct LogComparison {
@@ -17,44 +18,46 @@ struct LogComparison {
   /// The number of transactions in the log that the file does not have.
   private(set) var missingTransactions = 0
 
-  private static let headerBytes = 32
-  private static let frameHeaderBytes = 24
-
-  /// Compares the log of a database file with the file. O(bytes of the log).
+  /// Compares the log of a database file with the file. O(bytes of the log on the disk).
   ///
   /// - Returns: nil if the log has no damage, or if the file does not have all pages up to a transaction behind it.
   /// - Throws: `StoreError.inaccessible`.
   static func run(database path: String) throws(StoreError) -> LogComparison? {
-    let database = try open(path)
+    let database = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    guard database >= 0 else { throw .unopenable(path, errno) }
     defer { close(database) }
-    let log = try open(path + "-wal")
-    defer { close(log) }
-    guard let header = read(log, headerBytes, at: 0), var sum = LogSum(logHeader: header),
-      LogSum.word(header, 8) == SQLiteStore.pageBytes
+    guard let frames = try LogFrames(database: path), var sum = frames.sum,
+      LogSum.word(frames.header, 8) == SQLiteStore.pageBytes
     else { return nil }
-    let salts = Array(header[16..<24])
     // Pages whose last version is not that of the file, and those whose last version is damaged.
     var (missing, unreadable): (Set<UInt32>, Set<UInt32>) = ([], [])
     var isBehindDamage = false
+    // Whether there is a frame with other salts, which could be of any page.
+    var hasOther = false
     var found: LogComparison?
-    var offset = headerBytes
-    while let frame = read(log, frameHeaderBytes + SQLiteStore.pageBytes, at: offset) {
-      offset += frame.count
-      let isIntact = sum.add(frame: frame[...], salts: salts)
-      sum = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
+    while let frame = try frames.next()?.bytes {
+      var computed = sum
+      var isIntact = computed.add(frame: frame[...], salts: frames.salts)
       if !isIntact { isBehindDamage = true }
+      let before = sum
+      sum = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
       // The frames of an earlier log have other salts.
-      guard frame[8..<16].elementsEqual(salts) else { continue }
-      let page = LogSum.word(frame, 0)
-      let isCopied = isPage(page, of: database, frame[frameHeaderBytes...])
+      guard frame[8..<16].elementsEqual(frames.salts) else {
+        hasOther = true
+        continue
+      }
+      var page = LogSum.word(frame, 0)
+      if !isIntact, let proven = provenPage(of: frame, after: before) {
+        (page, isIntact) = (proven, true)
+      }
+      let isCopied = isPage(page, of: database, frame[LogFrames.frameHeaderBytes...])
       missing.remove(page)
       unreadable.remove(page)
       if !isCopied, isIntact { missing.insert(page) }
       if !isCopied, !isIntact { unreadable.insert(page) }
-      let isCommit = LogSum.word(frame, 4) != 0
-      guard isCommit else { continue }
+      guard LogSum.word(frame, 4) != 0 else { continue }
       if isBehindDamage, missing.isEmpty {
-        found = LogComparison(isProven: unreadable.isEmpty)
+        found = LogComparison(isProven: unreadable.isEmpty && !hasOther)
       } else {
         found?.missingTransactions += 1
       }
@@ -62,19 +65,21 @@ struct LogComparison {
     return found
   }
 
-  private static func open(_ path: String) throws(StoreError) -> Int32 {
-    let file = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-    guard file >= 0 else { throw .unopenable(path, errno) }
-    return file
+  /// Returns the number of the page that the checksum of a frame proves if the rest of the frame is intact; nil if more is
+  /// altered.
+  ///
+  /// - Parameter sum: the checksum of the frame before.
+  private static func provenPage(of frame: [UInt8], after sum: LogSum) -> UInt32? {
+    var beforePage = LogSum(storedIn: frame, isBigEndian: sum.isBigEndian)
+    beforePage.remove(Array(frame[LogFrames.frameHeaderBytes...]))
+    let numbers = sum.bytes(to: beforePage)
+    return numbers[4...].elementsEqual(frame[4..<8]) ? LogSum.word(numbers, 0) : nil
   }
 
   private static func isPage(_ page: UInt32, of file: Int32, _ bytes: ArraySlice<UInt8>) -> Bool {
-    page > 0
-      && read(file, bytes.count, at: (Int(page) - 1) * bytes.count)?.elementsEqual(bytes) ?? false
-  }
-
-  private static func read(_ file: Int32, _ count: Int, at offset: Int) -> [UInt8]? {
-    var bytes = [UInt8](repeating: 0, count: count)
-    return pread(file, &bytes, count, off_t(offset)) == count ? bytes : nil
+    guard page > 0 else { return false }
+    var found = [UInt8](repeating: 0, count: bytes.count)
+    let offset = off_t(page - 1) * off_t(bytes.count)
+    return pread(file, &found, found.count, offset) == found.count && found.elementsEqual(bytes)
   }
 }

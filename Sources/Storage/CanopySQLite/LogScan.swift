@@ -16,83 +16,46 @@ package struct LogScan: Equatable {
   /// The first page of the database after the last transaction that SQLite finds; nil if the log does not contain it.
   private(set) var firstPage: [UInt8]?
 
-  private static let headerBytes = 32
-  private static let frameHeaderBytes = 24
-
   /// Whether a database file has a log with a header.
   static func exists(database path: String) -> Bool {
     var status = stat()
-    return stat(path + "-wal", &status) == 0 && status.st_size >= headerBytes
+    return stat(path + "-wal", &status) == 0 && status.st_size >= LogFrames.headerBytes
   }
 
-  /// Scans the log of a database file. Returns nil if the log does not exist or has no header. O(bytes).
+  /// Scans the log of a database file. Returns nil if the log does not exist or has no header. O(bytes on the disk).
   ///
   /// - Throws: `StoreError.inaccessible`.
   package static func scan(database path: String) throws(StoreError) -> LogScan? {
-    let path = path + "-wal"
-    guard let file = FileHandle(forReadingAtPath: path) else {
-      guard access(path, F_OK) == 0 else { return nil }
-      throw .inaccessible("\(path) cannot be read: \(String(cString: strerror(errno)))")
-    }
-    do {
-      guard let header = try file.read(upToCount: headerBytes), header.count == headerBytes else {
-        return nil
-      }
-      var scan = LogScan()
-      try scan.read(Array(header), file)
-      return scan
-    } catch {
-      throw .inaccessible("\(path) cannot be read: \(error.localizedDescription)")
-    }
+    guard let frames = try LogFrames(database: path) else { return nil }
+    var scan = LogScan()
+    try scan.read(frames)
+    return scan
   }
 
-  private mutating func read(_ header: [UInt8], _ file: FileHandle) throws {
-    let magic = LogSum.word(header, 0)
-    var sum = LogSum(isBigEndian: magic & 1 == 1)
-    header.withUnsafeBytes { sum.add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }
-    var isIntact =
-      magic & ~1 == 0x377F_0682 && sum.a == LogSum.word(header, 24)
-      && sum.b == LogSum.word(header, 28)
-    var salts = (LogSum.word(header, 16), LogSum.word(header, 20))
-    let size = Int(LogSum.word(header, 8))
-    // 4,096 is the page size of all folders. It is used if the header is damaged.
-    let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
+  private mutating func read(_ frames: LogFrames) throws(StoreError) {
+    var salts = frames.salts
+    // Nil behind the first invalid frame.
+    var sum = frames.sum
     var isFirst = true
     var newFirstPage: [UInt8]?
     var change = DurableChange()
-    while let frame = try file.read(upToCount: LogScan.frameHeaderBytes + pageBytes),
-      frame.count == LogScan.frameHeaderBytes + pageBytes
-    {
-      frame.withUnsafeBytes { frame in
-        func word(_ offset: Int) -> UInt32 {
-          UInt32(bigEndian: frame.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
-        }
-        let own = (word(8), word(12))
-        // If the header is damaged, its salts may be damaged too.
-        if isFirst, !isIntact { salts = own }
-        isFirst = false
-        let isCommit = word(4) != 0
-        if isIntact {
-          sum.add(UnsafeRawBufferPointer(rebasing: frame.prefix(8)))
-          sum.add(UnsafeRawBufferPointer(rebasing: frame.dropFirst(LogScan.frameHeaderBytes)))
-          isIntact = own == salts && sum.a == word(16) && sum.b == word(20)
-        }
-        if isIntact, word(0) == 1 {
-          newFirstPage = Array(frame.dropFirst(LogScan.frameHeaderBytes))
-        }
-        guard own == salts else { return }
-        if !isIntact {
-          change.add(Array(frame.dropFirst(LogScan.frameHeaderBytes)))
-        }
-        guard isCommit else { return }
-        if isIntact {
-          transactions += 1
-          firstPage = newFirstPage ?? firstPage
-        } else {
-          lostTransactions += 1
-          if !change.isEmpty { lostChanges.append(change) }
-          change = DurableChange()
-        }
+    while let frame = try frames.next()?.bytes {
+      // If the header is damaged, its salts may be damaged too.
+      if isFirst, sum == nil { salts = Array(frame[8..<16]) }
+      isFirst = false
+      if sum?.add(frame: frame[...], salts: salts) == false { sum = nil }
+      let page = frame[LogFrames.frameHeaderBytes...]
+      if sum != nil, LogSum.word(frame, 0) == 1 { newFirstPage = Array(page) }
+      guard frame[8..<16].elementsEqual(salts) else { continue }
+      if sum == nil { change.add(Array(page)) }
+      guard LogSum.word(frame, 4) != 0 else { continue }
+      if sum != nil {
+        transactions += 1
+        firstPage = newFirstPage ?? firstPage
+      } else {
+        lostTransactions += 1
+        if !change.isEmpty { lostChanges.append(change) }
+        change = DurableChange()
       }
     }
   }

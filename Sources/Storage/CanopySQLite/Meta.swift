@@ -32,6 +32,8 @@ struct Meta: Equatable {
   private static let lastCommitName = "last_commit"
   private static let deletedLoginName = "deleted_login"
   private static let newNumbersName = "new_numbers"
+  /// The name of the number whose write takes the place of an append that failed: see `SQLiteStore.resolveAppend`.
+  static let settledName = "settled"
 
   private var values: [String: Int64]
   private let original: [String: Int64]
@@ -45,9 +47,7 @@ struct Meta: Equatable {
       meta.original[checksumName] == meta.checksum.stored,
       SequenceRange.contains(meta[.checkpoint]), SequenceRange.contains(meta[.base])
     else {
-      throw StoreError.damaged(
-        "the table meta, with the number and the sums of the checkpoint, is damaged: \(StoreError.waysOut)"
-      )
+      throw StoreError.damagedMeta
     }
     return meta
   }
@@ -110,9 +110,23 @@ struct Meta: Equatable {
   /// The latest login of a deleted account, in seconds since 1970; nil if none was deleted. A new account with the uid
   /// of a deleted one must not accept its tokens.
   ///
-  /// The checksum does not cover it, as that of ``lastCommit``. An invalid time counts as missing.
+  /// The checksum does not cover it, as that of ``lastCommit``. An invalid time counts as missing. One in the future is
+  /// damage: see ``hasFutureLogin(at:)``.
   var deletedLogin: Int64? {
     values[Meta.deletedLoginName].flatMap { (0..<Int64.max).contains($0) ? $0 : nil }
+  }
+
+  /// Whether the latest login of a deleted account is more than a day after a time, so that the clock was wrong then or
+  /// the number was altered.
+  ///
+  /// - Parameter second: the present time, or that of a login, in seconds since 1970.
+  func hasFutureLogin(at second: Int64) -> Bool {
+    (deletedLogin ?? 0) - max(0, second) > 86_400
+  }
+
+  /// Lowers the latest login of a deleted account to `second`.
+  mutating func correctDeletedLogin(to second: Int64) {
+    values[Meta.deletedLoginName] = max(0, second)
   }
 
   /// Whether the next server must continue with new sequence numbers, because a repair was interrupted before it had: see
@@ -133,6 +147,29 @@ struct Meta: Equatable {
   /// Whether all rows have checksums. Two numbers prove it. So damage to one of them does not lead to new checksums, which
   /// would make damaged rows valid.
   var isSealed: Bool { self[.isSealed] == 1 || original[Meta.checksumName] != nil }
+
+  /// Whether these are the numbers of a file whose rows have no checksums yet. Its programs and the migrations write a
+  /// number of the checkpoint, and only some of the others.
+  var isUnsealed: Bool {
+    guard values[Name.checkpoint.rawValue] != nil else { return false }
+    let sums = SealedTable.allCases.compactMap(\.sumName)
+    let possible = Set([Name.checkpoint.rawValue, Name.keyTime.rawValue, Meta.settledName] + sums)
+    return values.keys.allSatisfy(possible.contains)
+  }
+
+  /// Whether a file with these numbers can become one with the numbers `later` in an update to this version.
+  func isSame(asBeforeUpdate later: Meta) -> Bool {
+    let changed = Set([Name.schema.rawValue, Meta.checksumName])
+    let added = Set([Name.keyTime.rawValue] + SealedTable.allCases.compactMap(\.sumName))
+    return values.allSatisfy { changed.contains($0.key) || later.values[$0.key] == $0.value }
+      && later.values.keys.allSatisfy { values[$0] != nil || added.contains($0) }
+  }
+
+  /// Notes that all rows have checksums, although numbers are lost. New checksums would make damaged rows valid.
+  static func setSealed(_ db: Database) throws {
+    try db.execute(
+      sql: "INSERT OR REPLACE INTO meta VALUES (?, 1)", arguments: [Name.isSealed.rawValue])
+  }
 
   /// The greatest time in a key; nil if no key has one.
   var keyTime: Int64? { values[Name.keyTime.rawValue] }

@@ -193,8 +193,9 @@ extension Opening {
     try Opening.checkProgram(db, path, acceptsLoss: configuration.acceptsLoss)
   }
 
-  /// Returns the version of the database at a path. Refuses one that this program cannot use, but an altered record of
-  /// the version only if no loss is accepted or the tables are not those of this version.
+  /// Returns the version of the database at a path. Refuses one that this program cannot use, or that has other definitions
+  /// than those of its version. Refuses an altered record of the version only if no loss is accepted or the tables are
+  /// not those of this version.
   static func checkProgram(
     _ db: Database, _ path: String, acceptsLoss: Bool
   ) throws -> Schema.Version {
@@ -214,6 +215,11 @@ extension Opening {
       let isRepairable = try Schema.hasDefinitionsOfThisVersion(db)
       guard isRepairable, acceptsLoss else {
         throw StoreError.alteredVersion(path, isRepairable: isRepairable)
+      }
+    } else {
+      guard try Schema.hasDefinitions(of: Schema.record(db) ?? [], db) else {
+        let error = StoreError.alteredDefinition(in: path)
+        throw acceptsLoss ? StoreError.beyondRepair(error) : error
       }
     }
     return version

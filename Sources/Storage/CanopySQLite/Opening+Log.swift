@@ -59,10 +59,18 @@ extension Opening {
   private func isSound(hasLog: Bool) -> Bool {
     guard let pool = try? readingPool(hasLog: hasLog) else { return false }
     defer { try? pool.close() }
-    let problems = try? pool.unsafeRead {
-      try SQLiteStore.rowProblems($0, folder, [], tail?.tail)
+    let problems = try? pool.unsafeRead { db in
+      try refuseForeignDefinitions(db)
+      return try SQLiteStore.rowProblems(db, folder, [], tail?.tail)
     }
     return problems?.isEmpty ?? false
+  }
+
+  /// Refuses definitions that are those of no version: a view or a trigger may never end.
+  private func refuseForeignDefinitions(_ db: Database) throws {
+    guard try Schema.hasKnownDefinitions(db) else {
+      throw StoreError.alteredDefinition(in: path)
+    }
   }
 
   /// Returns the end of the journal in the file, with or without its log.
@@ -75,6 +83,7 @@ extension Opening {
     let pool = try readingPool(hasLog: hasLog)
     defer { try? pool.close() }
     return try pool.unsafeRead { db in
+      try refuseForeignDefinitions(db)
       let meta = hasLog ? try? Meta.read(db) : try Meta.read(db)
       let base = meta?[.base] ?? 0
       var commits = ProvenCommits(

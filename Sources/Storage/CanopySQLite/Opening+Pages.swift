@@ -20,7 +20,13 @@ extension Opening {
     guard head.isInLogMode, !hasFirstJournal else {
       guard !configuration.acceptsLoss else { return }
       let reader = try readingPool(hasLog: false)
-      let found = Result { try reader.read { try refuseDamagedPages($0) } }
+      let found = Result {
+        try reader.read { db in
+          // A check of the pages computes what definitions say.
+          try checkProgram(db)
+          try refuseDamagedPages(db)
+        }
+      }
       try reader.close()
       return try found.get()
     }
@@ -47,7 +53,7 @@ extension Opening {
   }
 
   /// Returns the first problem that a check of SQLite finds, or nil.
-  private static func pageProblem(_ db: Database, _ check: String) throws -> String? {
+  static func pageProblem(_ db: Database, _ check: String) throws -> String? {
     let lines = try String.fetchAll(db, sql: "PRAGMA \(check)(1)")
     guard !lines.elementsEqual(["ok"]) else { return nil }
     let text = lines.joined(separator: " ").utf8.map { $0 == UInt8(ascii: "\n") ? 0x20 : $0 }
@@ -121,6 +127,7 @@ extension Opening {
   /// Removes the files that a start which was killed has left.
   func removeRests() {
     unlink(salvagedPath)
+    FoundFiles.remove(FoundFiles.work(in: folder))
     for name in [Opening.oldVersionWork, Opening.correctedWork] {
       try? FileManager.default.removeItem(atPath: folder + "/" + name)
     }
@@ -159,6 +166,14 @@ extension Opening {
     let id = try Int32.fetchOne(source, sql: "PRAGMA application_id")
     guard id == Schema.applicationID else { return nil }
     if definitions == nil {
+      do {
+        guard try Schema.hasKnownDefinitions(source) else {
+          try checkProgram(source)
+          throw StoreError.beyondRepair(.alteredDefinition(in: path))
+        }
+      } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+        throw StoreError.damagedDefinitions(of: path, error)
+      }
       guard let problem = try integrityProblem(source) else { return nil }
       configuration.logger.warning("the pages are damaged: \(problem)")
     }

@@ -64,7 +64,8 @@ struct Opening {
         if hasLog { losses = try inspect(scan) }
         try refuse(losses)
       } catch {
-        damagedHead?.restore()
+        // The file may be another one by now, or have the pages of the log.
+        if !found.areChanged { damagedHead?.restore() }
         throw error
       }
       var isOpen = false
@@ -81,6 +82,11 @@ struct Opening {
         try bringUpToDate(pool)
         try checkTimes(pool)
       } catch {
+        // A check of the pages computes what definitions say, so it needs those of this program.
+        guard error as? StoreError != .alteredDefinition(in: path) else {
+          Opening.closeKeepingLog(pool, of: path)
+          throw error
+        }
         // Damaged pages are named first, whatever else they have led to.
         let checked = Result { try pool.read { try refuseDamagedPages($0) } }
         Opening.closeKeepingLog(pool, of: path)
@@ -115,7 +121,10 @@ struct Opening {
         let version = try checkProgram(pool)
         try refuseEmpty(pool)
         let losses = try pool.read { db -> [String]? in
-          if try version == .current && Opening.isSealed(db) { return try self.losses(db, scan) }
+          let state = try checksumState(db)
+          if state == .damaged || state == .complete && version == .current {
+            return try self.losses(db, scan)
+          }
           if try isUnstarted(db) { throw StoreError.unstarted(in: folder) }
           return nil
         }
@@ -183,11 +192,7 @@ struct Opening {
           "\(path) is not a regular file: put the file itself there, or name the folder that contains it"
         )
       }
-      guard status.st_nlink <= 1 || name == "lock" else {
-        throw .inaccessible(
-          "\(path) has other names (hard links), so another folder may use the same file: copy the data folder "
-            + "(cp -r), and name the copy")
-      }
+      guard status.st_nlink <= 1 else { throw .linked(path) }
     }
   }
 
@@ -253,7 +258,10 @@ struct Opening {
     // the log only; a file with tables may have had commits in the log.
     let isFirstStart = try tail == nil && DatabaseHead(path).hasFirstPageOnly && isUnstarted(db)
     let logLosses = isFirstStart ? [] : logLosses(scan)
-    guard try Opening.isSealed(db) else {
+    switch try checksumState(db) {
+    case .complete: break
+    case .damaged: throw StoreError.damagedMeta
+    case .missing:
       return tail.map {
         [
           "\(path) does not contain the \($0.tail.sequence) commits that were stored: \(StoreError.waysOut)"
@@ -338,18 +346,6 @@ struct Opening {
     ]
   }
 
-  /// Whether the database has the current version and all rows have checksums.
-  private static func isCurrent(_ db: Database) throws -> Bool {
-    guard try db.tableExists("grdb_migrations"), try Schema.migrator.hasCompletedMigrations(db)
-    else { return false }
-    return try isSealed(db)
-  }
-
-  /// Whether all rows have checksums.
-  private static func isSealed(_ db: Database) throws -> Bool {
-    try db.tableExists("meta") && Meta.readUnchecked(db).isSealed
-  }
-
   // MARK: Connections
 
   /// Creates the copier of the write-ahead log.
@@ -392,87 +388,19 @@ struct Opening {
     return pool
   }
 
-  /// Checks the definitions of the tables, updates them to this version, and computes missing checksums.
-  private func bringUpToDate(_ pool: DatabasePool) throws {
-    if try pool.read({ try Schema.version($0) }) == .damaged {
-      try pool.write { try Schema.repairVersion($0) }
-      configuration.logger.warning("the record of the version was altered, and is written again")
-    }
-    let isSealed = try pool.read { try Opening.isSealed($0) }
-    if isSealed {
-      let isSame = try pool.read { db in
-        try Schema.checksum(db).stored == Meta.readUnchecked(db)[.schema]
-      }
-      guard isSame || configuration.acceptsLoss else {
-        throw StoreError.alteredDefinition(in: path)
-      }
-    }
-    if try !pool.read({ try Opening.isCurrent($0) }) {
-      if !configuration.acceptsLoss { try pool.read { try refuseDamagedPages($0) } }
-      if try pool.read({ try Schema.version($0) }) == .older { try keepOldVersion(pool) }
-      try Schema.migrator.migrate(pool)
-      if !isSealed { try Sealing.run(pool) { configuration.logger.info("\($0)") } }
-    }
-    // The files contain the tree and the password hashes, so only their owner may read them.
-    for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
-  }
-
-  /// Copies a database of an older version to a file beside it, with which the program that wrote it can continue. A copy
-  /// that an interrupted update to this version has made is kept.
-  ///
-  /// - Throws: `StoreError.inaccessible` if there is no room for the copy. Then nothing is changed.
-  private func keepOldVersion(_ pool: DatabasePool) throws {
-    guard !configuration.isTemporary else { return }
-    let kept = folder + "/" + Opening.oldVersionName
-    guard access(kept, F_OK) != 0, try !pool.read({ try isUnstarted($0) }) else { return }
-    let work = folder + "/" + Opening.oldVersionWork
-    try? FileManager.default.removeItem(atPath: work)
-    defer { try? FileManager.default.removeItem(atPath: work) }
-    do {
-      try FileManager.default.createDirectory(
-        atPath: work, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
-      try pool.read { try SQLiteStore.copy($0, to: work) }
-      // A link whose target is missing has that name. The copy must not replace it.
-      var status = stat()
-      if lstat(kept, &status) == 0 {
-        errno = EEXIST
-        throw FileError("create", kept)
-      }
-      guard FileCalls.renameFile(work + "/canopy.sqlite", to: kept) == 0 else {
-        throw FileError("create", kept)
-      }
-      do { try AtomicFile.synchronizeFolder(of: kept) } catch {
-        // The name may not be on the disk, so the next start makes the copy again.
-        _ = FileCalls.removeFile(kept)
-        throw error
-      }
-    } catch {
-      throw StoreError.inaccessible(
-        "\(folder) is of an older version of Canopy, and the copy of it that an update keeps cannot be written: make "
-          + "room on the disk, or copy the folder to a larger one (\(error))")
-    }
-    configuration.logger.notice(
-      "the folder is of an older version; a copy is kept before the update",
-      metadata: ["file": "\(Opening.oldVersionName)"])
-  }
-
-  /// The name of the folder in which that copy is made.
-  static let oldVersionWork = ".old-version"
-
-  /// The name of the copy that the update to this version keeps.
-  static let oldVersionName = "before-schema-\(Schema.migrator.migrations.count).sqlite"
-
   /// Opens the database without writing to it or its log, and without creating a file.
   ///
   /// SQLite usually keeps an index of the log in a file that processes share, and locks both. The folder is locked, so no
   /// other process uses it, and the index is in memory instead.
   ///
   /// - Parameters:
+  ///   - other: the path of another database; nil for that of the folder.
   ///   - hasLog: whether to read the log. Without it, the file is read as it is.
   ///   - toleratesDefinitions: whether definitions of tables may be invalid. Their tables are then missing.
   func readingPool(
-    hasLog: Bool, toleratesDefinitions: Bool = false
+    _ other: String? = nil, hasLog: Bool, toleratesDefinitions: Bool = false
   ) throws -> DatabasePool {
+    let path = other ?? path
     var settings = settings
     settings.readonly = true
     settings.prepareDatabase { db in

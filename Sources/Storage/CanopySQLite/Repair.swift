@@ -32,12 +32,13 @@ extension SQLiteStore {
     let found = foundTail?.tail
     let (hasLostLog, hasLosses) = (hasLostLog, !losses.isEmpty)
     let hasRulesFile = foundTail.map { $0.marks.contains(.rulesFile) } ?? hasLostLog
-    let now = now ?? configuration.currentTime ?? found?.time ?? 0
+    let clock = now ?? configuration.currentTime
+    let now = clock ?? found?.time ?? 0
     do {
       let notes = try await pool.write {
         try Repair(
-          db: $0, tail: found, now: now, hasLostLog: hasLostLog, hasRulesFile: hasRulesFile,
-          hasLosses: hasLosses
+          db: $0, tail: found, now: now, isClock: clock != nil, hasLostLog: hasLostLog,
+          hasRulesFile: hasRulesFile, hasLosses: hasLosses
         ).run()
       }
       for note in notes { configuration.logger.warning("removed: \(note)") }
@@ -111,6 +112,8 @@ private struct Repair {
   let tail: Tail?
   /// The time in milliseconds since 1970.
   let now: Int64
+  /// Whether that is the present time, and not a known one before it.
+  let isClock: Bool
   /// Whether the write-ahead log may have had later transactions that are lost.
   let hasLostLog: Bool
   /// Whether there was a file of rules, or may have been one.
@@ -136,6 +139,10 @@ private struct Repair {
       notes.append(
         "the number of the commit at the last change of accounts, which no commit can have had")
     }
+    if isClock, meta.hasFutureLogin(at: now / 1_000) {
+      meta.correctDeletedLogin(to: now / 1_000)
+      notes.append("the time of the latest login of a deleted account, which was in the future")
+    }
     let lostRows = try LeafRepair(db: db).run(&meta, isTrusted: isTrusted)
     notes += lostRows
     var tables = TableRepair(db: db)
@@ -152,7 +159,7 @@ private struct Repair {
       throw StoreError.alteredDefinition(in: "canopy.sqlite")
     }
     let isSame = try meta[.schema] == Schema.checksum(db).stored
-    guard !notes.isEmpty || hasLosses || !isSame else { return [] }
+    guard !notes.isEmpty || hasLosses || !isSame || !isTrusted else { return [] }
     // In this transaction, because the process may end before the numbers begin.
     if !notes.isEmpty || hasLosses { meta.needsNewNumbers = true }
     meta[.revision] = max(meta[.revision], tail?.revision ?? 0)

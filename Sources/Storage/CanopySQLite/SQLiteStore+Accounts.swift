@@ -22,8 +22,12 @@ extension SQLiteStore: AccountStore {
       guard db.changesCount == 1 else { return false }
       try SealedTable.accounts.seal(db, where: "uid = ?", [account.uid])
       var details = account.details
-      if details.validSince > 0, let deleted = try Meta.read(db).deletedLogin {
-        details.validSince = max(details.validSince, deleted + 1)
+      if details.validSince > 0 {
+        let meta = try Meta.read(db)
+        // A time in the future would refuse logins of the account until then. `end` protects the uid for a day without it.
+        if let deleted = meta.deletedLogin, !meta.hasFutureLogin(at: details.validSince) {
+          details.validSince = max(details.validSince, deleted + 1)
+        }
       }
       if details.validSince > 0 { details.validSince = max(details.validSince, end ?? 0) }
       try details.write(db, of: account.uid)

@@ -75,10 +75,17 @@ extension SQLiteStore {
   }
 
   /// Returns one sentence for each problem of the files, the checkpoint or the journal; empty if there is none. O(size).
-  public func problems() async throws -> [String] {
+  ///
+  /// - Parameter now: the time in milliseconds since 1970, after which no login can be; nil to check no login.
+  public func problems(at now: Int64? = nil) async throws -> [String] {
     do {
       return try await pool.read { [losses, folder, tail = foundTail?.tail] db in
-        let problems = try SQLiteStore.rowProblems(db, folder, losses, tail)
+        var problems = try SQLiteStore.rowProblems(db, folder, losses, tail)
+        if problems.isEmpty, let now, try Meta.read(db).hasFutureLogin(at: now / 1_000) {
+          problems.append(
+            "the time of the latest login of a deleted account is more than a day in the future, so it was altered on the "
+              + "disk, or the clock was wrong: \(StoreError.waysOut)")
+        }
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
           try SQLiteStore.forEachCommit(db, after: Meta.read(db)[.checkpoint]) { _ in }

@@ -80,13 +80,13 @@ struct Salvage {
     if let sql = definition.sql { try target.execute(sql: sql.text) }
   }
 
-  /// Notes that all rows have checksums, if the numbers that say so are lost. New checksums would make damaged rows valid.
+  /// Notes that all rows have checksums, if rows with the numbers that say so are lost. See also `Sealing.state`.
   private func keepSealed(_ lost: [String]) throws {
     guard lost.contains(where: { $0.hasSameBytes(as: "meta") }),
       try target.columns(in: "leaves").contains(where: { $0.name.hasSameBytes(as: "checksum") }),
       try !Meta.readUnchecked(target).isSealed
     else { return }
-    try target.execute(sql: "INSERT OR REPLACE INTO meta VALUES ('sealed', 1)")
+    try Meta.setSealed(target)
   }
 
   private static func isUnreadable(_ error: DatabaseError) -> Bool {

@@ -40,26 +40,19 @@ package struct SalvagePages {
     usableBytes = pageBytes - Int(bytes[20])
     log = FileHandle(forReadingAtPath: path + "-wal")
     guard pageBytes >= 512, usableBytes >= 480 else { return nil }
-    readLog()
+    readLog(of: path)
   }
 
-  /// Finds the pages of the complete transactions in the log.
-  private mutating func readLog() {
-    guard let log, let header = try? log.read(upToCount: 32), header.count == 32 else { return }
-    let salts = Array(header)[16..<24]
+  /// Finds the pages of the complete transactions in the log. O(bytes of the log on the disk).
+  private mutating func readLog(of path: String) {
+    guard let frames = try? LogFrames(database: path, pageBytes: pageBytes) else { return }
     var found: [Int: UInt64] = [:]
-    var offset: UInt64 = 32
-    while (try? log.seek(toOffset: offset)) != nil, let data = try? log.read(upToCount: 24),
-      data.count == 24
-    {
-      let frame = Array(data)
-      guard frame[8..<16].elementsEqual(salts) else { return }
-      found[SalvagePages.word(frame, 0, 4) ?? 0] = offset + 24
-      if SalvagePages.word(frame, 4, 4) != 0 {
-        logOffsets.merge(found) { $1 }
-        found = [:]
-      }
-      offset += UInt64(24 + pageBytes)
+    while let (frame, offset) = try? frames.next() {
+      guard frame[8..<16].elementsEqual(frames.salts) else { return }
+      found[SalvagePages.word(frame, 0, 4) ?? 0] = UInt64(offset + LogFrames.frameHeaderBytes)
+      guard SalvagePages.word(frame, 4, 4) != 0 else { continue }
+      logOffsets.merge(found) { $1 }
+      found = [:]
     }
   }
 

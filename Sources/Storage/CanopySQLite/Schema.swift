@@ -30,9 +30,15 @@ internal import GRDB
 enum Schema {
   static let applicationID: Int32 = 0x4341_4E50  // "CANP"
 
-  static var migrator: DatabaseMigrator {
+  static var migrator: DatabaseMigrator { migrator { _ in true } }
+
+  /// Returns the migrations whose names are chosen.
+  static func migrator(where isChosen: (String) -> Bool) -> DatabaseMigrator {
     var migrator = DatabaseMigrator()
-    migrator.registerMigration("1") { db in
+    func register(_ name: String, _ migration: @escaping @Sendable (Database) throws -> Void) {
+      if isChosen(name) { migrator.registerMigration(name, migrate: migration) }
+    }
+    register("1") { db in
       try db.execute(
         sql: """
           CREATE TABLE commits(
@@ -55,7 +61,7 @@ enum Schema {
           """)
       try db.execute(sql: "PRAGMA application_id = \(applicationID)")
     }
-    migrator.registerMigration("2") { db in
+    register("2") { db in
       try db.execute(
         sql: """
           ALTER TABLE commits ADD COLUMN before TEXT;
@@ -64,7 +70,7 @@ enum Schema {
             exceptions TEXT NOT NULL) STRICT;
           """)
     }
-    migrator.registerMigration("3") { db in
+    register("3") { db in
       try db.execute(
         sql: """
           CREATE TABLE client_writes(
@@ -73,17 +79,17 @@ enum Schema {
           """)
     }
     // Has a name instead of a number, so that it cannot be confused with another change of the same number.
-    migrator.registerMigration("client-seen") { db in
+    register("client-seen") { db in
       try db.execute(
         sql: "ALTER TABLE client_writes ADD COLUMN seen INTEGER NOT NULL DEFAULT 0")
     }
-    migrator.registerMigration("rules-record") { db in
+    register("rules-record") { db in
       try db.execute(
         sql: """
           CREATE TABLE rules_record(digest TEXT NOT NULL, sequence INTEGER NOT NULL) STRICT;
           """)
     }
-    migrator.registerMigration("4") { db in
+    register("4") { db in
       for table in ["commits", "leaves"] + SealedTable.first.map(\.rawValue) {
         try db.execute(
           sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
@@ -94,12 +100,12 @@ enum Schema {
             WHERE latest IS NOT NULL;
           """)
     }
-    migrator.registerMigration("sealed-sums") { db in
+    register("sealed-sums") { db in
       for table in SealedTable.first { try table.beginSum(db) }
       try updateChecksum(db)
     }
     // New tables instead of new columns of `accounts`, so that the checksums of the accounts are kept.
-    migrator.registerMigration("identity") { db in
+    register("identity") { db in
       try db.execute(
         sql: """
           CREATE TABLE account_details(
@@ -124,7 +130,7 @@ enum Schema {
       }
       try updateChecksum(db)
     }
-    migrator.registerMigration("disconnect-exceptions") { db in
+    register("disconnect-exceptions") { db in
       try db.execute(
         sql: """
           CREATE TABLE disconnect_exceptions(
@@ -134,7 +140,7 @@ enum Schema {
       try SealedTable.disconnectExceptions.beginSum(db)
       try updateChecksum(db)
     }
-    migrator.registerMigration("disconnect-groups") { db in
+    register("disconnect-groups") { db in
       try db.execute(
         sql: """
           CREATE TABLE disconnect_groups(
@@ -144,7 +150,7 @@ enum Schema {
       try SealedTable.disconnectGroups.beginSum(db)
       try updateChecksum(db)
     }
-    migrator.registerMigration("deleted-accounts") { db in
+    register("deleted-accounts") { db in
       try db.execute(
         sql: """
           CREATE TABLE deleted_accounts(
@@ -162,7 +168,9 @@ enum Schema {
   /// kept. Computing them again would make damaged rows valid.
   private static func updateChecksum(_ db: Database) throws {
     guard try Meta.readUnchecked(db).isSealed else { return }
-    var meta = try Meta.read(db)
+    var meta: Meta
+    // Damaged numbers are refused before, or repaired after. With a new checksum they would count as proven.
+    do { meta = try Meta.read(db) } catch is StoreError { return }
     meta[.schema] = try checksum(db).stored
     try meta.write(db)
   }
@@ -186,11 +194,7 @@ enum Schema {
   /// A newer version keeps the names of all migrations. So an unknown name in place of a known one is damage. So is a
   /// name that is missing if the tables are those of this version.
   static func version(_ db: Database) throws -> Version {
-    guard try db.tableExists("grdb_migrations") else {
-      return try tableCount(db) == 0 ? .empty : .damaged
-    }
-    let names = try DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
-    let stored = Set(names.map { String.fromDatabaseValue($0) ?? "" })
+    guard let stored = try record(db) else { return try tableCount(db) == 0 ? .empty : .damaged }
     let known = Set(migrator.migrations)
     if stored == known { return .current }
     if stored.isSuperset(of: known) { return .newer }
@@ -198,6 +202,20 @@ enum Schema {
     if stored.isEmpty, try tableCount(db) == 0 { return .empty }
     guard stored.isSubset(of: known), stored.isSuperset(of: ["1"]) else { return .damaged }
     return try hasDefinitionsOfThisVersion(db) ? .damaged : .older
+  }
+
+  /// Returns the names of the migrations of a file; nil if there is no table with them. A view in its place, whose query
+  /// may never end, is not read.
+  static func record(_ db: Database) throws -> Set<String>? {
+    let tables = try Row.fetchAll(db, sql: "PRAGMA table_list(grdb_migrations)")
+    let columns = try Row.fetchAll(db, sql: "PRAGMA table_xinfo(grdb_migrations)")
+    guard tables.count == 1, tables[0]["type"] as String? == "table",
+      columns.contains(where: {
+        $0["name"] as String? == "identifier" && $0["hidden"] as Int? == 0
+      })
+    else { return nil }
+    let names = try DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
+    return Set(names.map { String.fromDatabaseValue($0) ?? "" })
   }
 
   /// Returns the number of tables, indexes and triggers without the record of migrations.
@@ -208,9 +226,7 @@ enum Schema {
 
   /// Whether all tables and indexes are defined as in a new file.
   static func hasDefinitionsOfThisVersion(_ db: Database) throws -> Bool {
-    var configuration = GRDB.Configuration()
-    configuration.prepareDatabase { $0.add(function: SealedTable.function) }
-    let new = try DatabaseQueue(configuration: configuration)
+    let new = try inMemory()
     try migrator.migrate(new)
     return try checksum(db) == new.read { try checksum($0) }
   }

@@ -103,7 +103,8 @@ public struct Scrub: Sendable {
         }
         if version == .empty { return (Step(), Place.end) }
         // The update of an older file computes its checksums first.
-        guard version == .current, try Meta.readUnchecked(db).isSealed else {
+        let state = try Sealing.state(db, isSealedOnce: false)
+        guard version == .current, state != .missing else {
           return (Step(isOlder: true), Place.end)
         }
         var walk = Walk(db: db, rowsMax: rowsMax, bytesMax: bytesMax)

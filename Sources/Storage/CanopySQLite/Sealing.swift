@@ -5,8 +5,41 @@ internal import GRDB
 
 /// The computation of all checksums of a file of an older schema, which has none, in bounded steps.
 ///
-/// If the process dies in between, the file stays unsealed, and the next start computes all checksums again.
+/// If the process dies in between, the file stays unsealed, and the next start goes on. A row that has a checksum keeps it,
+/// because a new one would make an altered row valid.
 struct Sealing {
+  /// Whether the rows of a file have checksums.
+  enum State {
+    /// All rows have one.
+    case complete
+    /// No row has one yet, or only the first rows of the checkpoint and the journal: their computation was interrupted.
+    case missing
+    /// Rows have checksums, but the numbers in `meta` that say so are missing or altered.
+    case damaged
+  }
+
+  /// Finds out whether the rows of a file have checksums. O(rows of accounts and the like) unless `meta` says so.
+  ///
+  /// The last transaction of the computation writes the numbers of `meta` and the checksums of all tables except
+  /// `commits` and `leaves`. So before it there are none of these.
+  ///
+  /// - Parameter isSealedOnce: whether it is known that all rows had checksums once, if the tables have columns for them.
+  static func state(_ db: Database, isSealedOnce: Bool) throws -> State {
+    guard try db.tableExists("meta") else { return .missing }
+    let meta = try Meta.readUnchecked(db)
+    if meta.isSealed { return .complete }
+    guard
+      try db.tableExists("leaves"),
+      try db.columns(in: "leaves").contains(where: { $0.name.hasSameBytes(as: "checksum") })
+    else { return .missing }
+    guard !isSealedOnce, meta.isUnsealed else { return .damaged }
+    for table in SealedTable.allCases where try db.tableExists(table.rawValue) {
+      let sql = "SELECT 1 FROM \(table.rawValue) WHERE checksum <> 0"
+      if try Row.fetchOne(db, sql: sql) != nil { return .damaged }
+    }
+    return .missing
+  }
+
   private static let rowsMax = 2_000
 
   private let pool: DatabasePool
@@ -45,11 +78,16 @@ struct Sealing {
           let cursor = try Row.fetchAll(
             db.cachedStatement(
               sql: """
-                SELECT path, value FROM leaves WHERE ?1 IS NULL OR path > ?1
+                SELECT path, value, checksum FROM leaves WHERE ?1 IS NULL OR path > ?1
                 ORDER BY path LIMIT \(Sealing.rowsMax)
                 """), arguments: [last])
           let update = try db.cachedStatement(sql: "UPDATE leaves SET checksum = ? WHERE path = ?")
           for row in cursor {
+            last = row[0]
+            if let stored = row.number(2), stored != 0 {
+              sums.add(Checksum(stored: stored))
+              continue
+            }
             let (path, value): (Data, Data) = (
               try row.withUnsafeData(atIndex: 0) { $0 ?? Data() },
               try row.withUnsafeData(atIndex: 1) { $0 ?? Data() }
@@ -59,7 +97,6 @@ struct Sealing {
             }
             try update.execute(arguments: [checksum.stored, row[0] as String])
             sums.add(checksum)
-            last = row[0]
           }
           rows = cursor.count
           return .commit
@@ -88,7 +125,7 @@ struct Sealing {
               let row = try Row.fetchOne(
                 db.cachedStatement(
                   sql: """
-                    SELECT sequence, time, body, before FROM commits
+                    SELECT \(CommitRow.columns) FROM commits
                     WHERE ?1 IS NULL OR sequence > ?1 ORDER BY sequence LIMIT 1
                     """), arguments: [last])
             else { break }
@@ -97,8 +134,13 @@ struct Sealing {
               try SequenceRange.check(db)
               meta[.base] = row[0] - 1
             }
-            (last, checksum) = (row[0], commit.checksum)
-            try update.execute(arguments: [checksum.stored, last])
+            last = row[0]
+            if let stored = row.number(4), stored != 0 {
+              checksum = Checksum(stored: stored)
+            } else {
+              checksum = commit.checksum
+              try update.execute(arguments: [checksum.stored, last])
+            }
             budget.spend(bytes: commit.bytes)
             rows += 1
           }

@@ -87,6 +87,13 @@ public enum StoreError: Error, Equatable, Sendable {
         + "permissions and the space on the disk")
   }
 
+  /// Returns the error for a file of a folder that has other names.
+  static func linked(_ path: String) -> StoreError {
+    .inaccessible(
+      "\(path) has other names (hard links), so another folder may use the same file: copy the data folder "
+        + "(cp -r), and name the copy")
+  }
+
   /// Returns the error for damage that remains after all repairs.
   static func beyondRepair(_ error: StoreError) -> StoreError {
     guard case .damaged(let text) = error else { return error }
@@ -127,14 +134,20 @@ public enum StoreError: Error, Equatable, Sendable {
         + "found: restore the data folder from a backup")
   }
 
+  /// The error for numbers of the table `meta` that are missing or altered.
+  static let damagedMeta = StoreError.damaged(
+    "the table meta, with the number and the sums of the checkpoint, is damaged: \(waysOut)")
+
   /// Returns the error for pages that are damaged, used twice, or free and in use.
   static func damagedPages(of path: String, _ problem: String) -> StoreError {
     .damaged("the pages of \(path) are damaged (\(problem)): \(waysOut)")
   }
 
-  /// Returns the error for tables, indexes or triggers that differ from their checksum.
+  /// Returns the error for tables, indexes, triggers or views that are not those of the version of a file.
   static func alteredDefinition(in path: String) -> StoreError {
-    altered("the definition of a table in \(path)")
+    .damaged(
+      "the definition of a table, an index, a trigger or a view in \(path) was altered or added (the definitions are not "
+        + "those of its version of Canopy): \(waysOut)")
   }
 
   /// Returns the error for rows of the checkpoint whose number or sum does not match.

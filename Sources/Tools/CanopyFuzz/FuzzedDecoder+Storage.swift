@@ -95,7 +95,8 @@ extension FuzzedDecoder {
     name: "log",
     sources: [
       "Storage/CanopySQLite/LogScan.swift", "Storage/CanopySQLite/LogSum.swift",
-      "Storage/CanopySQLite/LogCorrection.swift",
+      "Storage/CanopySQLite/LogCorrection.swift", "Storage/CanopySQLite/LogFrames.swift",
+      "Storage/CanopySQLite/DurableChange.swift",
     ]
   ) { input in try ScratchFolder.withFolder { try check(log: input, in: $0) } }
 

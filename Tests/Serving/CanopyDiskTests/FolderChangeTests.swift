@@ -163,8 +163,8 @@ import Testing
     }
   }
 
-  @Test func `the file with salvaged rows takes the place of the damaged one on the disk`() throws {
-    let folder = try TemporaryFolder()
+  /// Fills a folder, and damages a page.
+  private func makeDamaged(_ folder: TemporaryFolder) throws {
     let store = try SQLiteStore(folder: folder.path)
     for number in 1...300 as ClosedRange<Int64> {
       try store.append([try commit(number)], after: number - 1)
@@ -174,13 +174,42 @@ import Testing
     var data = try Data(contentsOf: database)
     data.replaceSubrange(data.count - 4_096..<data.count, with: Data(repeating: 0xFF, count: 4_096))
     try data.write(to: database)
-    let disk = try Disk(folder)
+  }
+
+  private func acceptLosses(_ folder: TemporaryFolder, _ log: LineLog = LineLog()) throws {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
+    configuration.logger = log.logger
     try SQLiteStore(folder: folder.path, configuration: configuration).close()
+  }
+
+  @Test func `the file with salvaged rows takes the place of the damaged one on the disk`() throws {
+    let folder = try TemporaryFolder()
+    try makeDamaged(folder)
+    let disk = try Disk(folder)
+    try acceptLosses(folder)
     #expect(try folder.files().contains("damaged-1.sqlite"))
-    #expect(disk.ownFiles.count([.rename]) == 1)
+    #expect(disk.ownFiles.count([.rename]) == 2)
     #expect(disk.ownFiles.unsynchronizedFolders == [])
+  }
+
+  @Test func `a damaged file is kept once and with a line in the log, whatever fails`() throws {
+    // The copy and the salvaged file are renamed.
+    try withFaults(renames: 2) { folder in
+      try makeDamaged(folder)
+    } _: { folder in
+      let log = LineLog()
+      defer {
+        let copies = (try? folder.files().filter { $0.contains("damaged") }) ?? []
+        let lines = log.lines.filter { $0.contains("the damaged file is kept") }
+        #expect(copies == (lines.isEmpty ? [] : ["damaged-1.sqlite"]))
+      }
+      try acceptLosses(folder, log)
+    } check: { folder, _, fault in
+      for _ in 0..<2 { try acceptLosses(folder) }
+      let copies = try folder.files().filter { $0.contains("damaged") }
+      #expect(copies == ["damaged-1.sqlite"], "\(fault)")
+    }
   }
 
   private func commit(_ sequence: Int64) throws -> Commit {

@@ -218,6 +218,40 @@ import Testing
     #expect(try server.place.files().isEmpty)
   }
 
+  @Test(arguments: ["rules.json", "identity-keys", "admin-token", "namespaces/shop/rules.json"])
+  func `a small file that has become long is not read as a whole, and fails the backup`(
+    name: String
+  ) throws {
+    let path = server.folder.file(name)
+    #expect(truncate(path, 1 << 30) == 0)
+    for isServed in [false, true] {
+      let error = #expect(throws: StoreError.self) { try server.backUp(isServed: isServed) }
+      let sentence = error?.sentence ?? ""
+      #expect(sentence.contains(path) && sentence.contains("put back the file of a backup"))
+    }
+    #expect(try server.place.files().isEmpty)
+  }
+
+  @Test func `a backup that names a namespace twice is refused`() throws {
+    var (description, target) = try unpack(try server.backUp())
+    func write(_ name: String) throws -> BackupFile {
+      let path = server.place.file(name)
+      var writer = try BackupWriter(path, seconds: 1)
+      for name in ["canopy.sqlite", "namespaces/shop/canopy.sqlite"] {
+        try writer.add(file: target.file(name), as: name) { _ in }
+      }
+      try writer.add(try description.json, as: BackupLayout.description)
+      try writer.finish()
+      writer.close()
+      return BackupFile(path)
+    }
+    #expect(try write("once.tar").unpack(to: nil) == description)
+    description.databases.append(description.databases[1])
+    let twice = try write("twice.tar")
+    let error = #expect(throws: BackupError.self) { try twice.unpack(to: nil) }
+    #expect(error?.sentence.contains("its files are not those of its description") == true)
+  }
+
   @Test func `rules that change meanwhile are those of the copy`() async throws {
     try await fill(1)
     var changes = 0

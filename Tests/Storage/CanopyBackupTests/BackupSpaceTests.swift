@@ -35,6 +35,16 @@ import Testing
     }
   }
 
+  @Test func `the gap at the end of a damaged log needs no space`() async throws {
+    try await server.withStore { store in
+      try store.append([commit(1, "a", Node(1))], after: 0)
+      let needed = BackupSpace.bytesNeeded(for: [server.folder.path])
+      #expect(needed == 2 * bytes(server.folder.path))
+      #expect(truncate(server.folder.file("canopy.sqlite-wal"), 1 << 40) == 0)
+      #expect(BackupSpace.bytesNeeded(for: [server.folder.path]) < needed + (1 << 24))
+    }
+  }
+
   @Test func `a backup for which too little space is free is refused before it begins`()
     async throws
   {

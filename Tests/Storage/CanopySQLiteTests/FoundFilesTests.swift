@@ -104,4 +104,36 @@ import Testing
     // A block has 512 bytes.
     #expect(Int(status.st_blocks) < bytes / 512 / 16)
   }
+
+  private func keep() throws -> Bool {
+    var files = FoundFiles(Opening(folder: folder.path, configuration: .init(), tail: nil))
+    #expect(!files.areChanged)
+    try files.keep()
+    return files.areChanged
+  }
+
+  @Test func `files that were found before are kept once`() throws {
+    for (number, text) in ["one", "two", "one"].enumerated() {
+      for hasLog in [false, true] {
+        try Data(text.utf8).write(to: URL(filePath: folder.database))
+        // A log has a header.
+        let log = Data(text.utf8) + Data(count: hasLog ? 32 : 0)
+        try log.write(to: URL(filePath: folder.database + "-wal"))
+        #expect(truncate(folder.database, 1 << 40) == 0)
+        for _ in 0..<3 { #expect(try keep()) }
+        let copies = try folder.files().filter { $0.hasPrefix("damaged-") && !$0.hasSuffix("-wal") }
+        #expect(copies.count == 2 * number + (hasLog ? 2 : 1))
+      }
+    }
+  }
+
+  @Test func `files that cannot be copied leave no copy`() throws {
+    try Data("head".utf8).write(to: URL(filePath: folder.database))
+    try FileManager.default.createDirectory(
+      atPath: folder.database + "-wal", withIntermediateDirectories: false)
+    // An interrupted start has left this.
+    try Data("rest".utf8).write(to: URL(filePath: FoundFiles.work(in: folder.path)))
+    #expect(throws: StoreError.self) { try keep() }
+    #expect(try folder.files() == ["canopy.sqlite", "canopy.sqlite-wal"])
+  }
 }

@@ -86,7 +86,12 @@ extension SQLiteStore {
     _ sql: String, _ arguments: StatementArguments = [], isSealed: Bool = true
   ) async throws {
     try await pool.write { try $0.execute(sql: sql, arguments: arguments) }
-    if isSealed { try Sealing.run(pool) }
+    guard isSealed else { return }
+    // Rows keep the checksums that they have.
+    try await pool.write { db in
+      try db.execute(sql: "UPDATE leaves SET checksum = 0; UPDATE commits SET checksum = 0")
+    }
+    try Sealing.run(pool)
   }
 
   /// Returns the tree of the checkpoint, without the later commits.

@@ -165,6 +165,42 @@ import Testing
     }
   }
 
+  @Test func `a deleted login in the future is found, corrected, and given to no account`()
+    async throws
+  {
+    func insert(_ uid: String, at second: Int64, _ store: SQLiteStore) async throws -> Int64? {
+      var account = Account(
+        uid: uid, email: uid, emailNormalized: uid, username: uid, passwordHash: "h",
+        createdAt: 1, isDisabled: false, isPending: false)
+      account.details.validSince = second
+      #expect(try await store.insert(account, token: nil, loginTime: second))
+      return try await store.account(uid: uid)?.details.validSince
+    }
+    try await fillAccounts()
+    try await folder.withStore { store async throws in
+      #expect(try await store.delete(uid: "u2", at: 4_500_000))
+      #expect(try await insert("u3", at: 3_900, store) == 4_001)
+      #expect(try await store.problems(at: 5_000_000).isEmpty)
+      try await store.pool.write { db in
+        try db.execute(
+          sql: "UPDATE meta SET value = value + 100000000 WHERE name = 'deleted_login'")
+      }
+      let problems = try await store.problems(at: 5_000_000)
+      #expect(problems.count == 1 && problems[0].contains("more than a day in the future"))
+      #expect(try await insert("u4", at: 4_900, store) == 4_900)
+    }
+    let note = "the time of the latest login of a deleted account, which was in the future"
+    #expect(try await acceptLosses() == [note])
+    #expect(try await deletedLogin() == 5_000)
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems(at: 5_000_000).isEmpty)
+      #expect(try await insert("u5", at: 4_900, store) == 5_001)
+      // The clock may have been set back by some hours.
+      #expect(try await store.problems(at: 0).isEmpty)
+    }
+    #expect(try await acceptLosses().isEmpty)
+  }
+
   @Test func `a lost change of accounts ends all logins and removes all on-disconnect writes`()
     async throws
   {

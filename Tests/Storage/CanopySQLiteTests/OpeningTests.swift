@@ -190,7 +190,8 @@ struct OpeningTests {
     try open().close()
   }
 
-  @Test(arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail"])
+  @Test(
+    arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"])
   func `a file with a second name is refused, because another folder may use it`(
     name: String
   ) throws {
@@ -207,6 +208,21 @@ struct OpeningTests {
     try FileManager.default.copyItem(atPath: path, toPath: other)
     try FileManager.default.removeItem(atPath: path)
     try FileManager.default.moveItem(atPath: other, toPath: path)
+    try open().close()
+  }
+
+  @Test func `the file with the process id does not replace a file outside of the folder`() throws {
+    try open().close()
+    let other = try Folder()
+    try Data("precious".utf8).write(to: URL(filePath: other.file("file")))
+    try FileManager.default.removeItem(atPath: folder.file("lock"))
+    try FileManager.default.linkItem(atPath: other.file("file"), toPath: folder.file("lock"))
+    expectAdvice(refusal(), mentions: folder.file("lock"), "hard links")
+    // A folder without a database, such as that of a node, is only locked.
+    let error = #expect(throws: StoreError.self) { try FolderLock(folder: folder.path) }
+    expectAdvice(error, mentions: folder.file("lock"), "hard links")
+    #expect(try Data(contentsOf: URL(filePath: other.file("file"))) == Data("precious".utf8))
+    try FileManager.default.removeItem(atPath: folder.file("lock"))
     try open().close()
   }
 

@@ -203,6 +203,45 @@ import Testing
       "\(found.notes)")
   }
 
+  @Test func `a damaged frame with the number of another page does not replace that page`()
+    async throws
+  {
+    let crashed = try await crashWithDisabledAccount()
+    try copyPages(upTo: .max, in: crashed)
+    var log = try log(crashed)
+    let frames = frames(log)
+    let last = Dictionary(frames.map { ($0.page, $0.offset) }) { $1 }
+    let page = try #require(last.min { $0.value < $1.value })
+    // A later frame of another page, whose last version follows.
+    let altered = try #require(
+      frames.first { $0.offset > page.value && last[$0.page] != $0.offset })
+    log[altered.offset + 2] = UInt8(page.key >> 8)
+    log[altered.offset + 3] = UInt8(page.key & 0xFF)
+    try log.write(to: URL(filePath: crashed.file("canopy.sqlite-wal")))
+    #expect(try LogComparison.run(database: crashed.database)?.isProven == true)
+
+    // Now the page is not copied.
+    var database = try self.log(crashed, "canopy.sqlite")
+    database.resetBytes(in: (page.key - 1) * 4_096..<page.key * 4_096)
+    try database.write(to: URL(filePath: crashed.database))
+    #expect(try LogComparison.run(database: crashed.database) == nil)
+  }
+
+  @Test func `a frame without its head could be of any page, so the rows of the file are checked`()
+    async throws
+  {
+    let crashed = try await crashWithDisabledAccount()
+    try copyPages(upTo: .max, in: crashed)
+    var log = try log(crashed)
+    let frames = frames(log)
+    let lost = try #require(frames.dropLast(3).last)
+    log.resetBytes(in: lost.offset..<lost.offset + 24)
+    try log.write(to: URL(filePath: crashed.file("canopy.sqlite-wal")))
+    #expect(try LogComparison.run(database: crashed.database)?.isProven == false)
+    let found = try await accept(crashed)
+    #expect(found.notes.isEmpty && found.commits == 9)
+  }
+
   @Test func `an intact log is not compared away`() async throws {
     for more in [0, 40] as [Int64] {
       let crashed = try await OutdatedLogTests().crash(more: more)

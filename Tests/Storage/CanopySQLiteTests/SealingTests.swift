@@ -70,19 +70,68 @@ import Testing
     }
   }
 
-  @Test func `the next start completes the checksums after an interrupted one`() async throws {
+  /// The rows without a checksum when the process ends, as the change that removes the others.
+  static let interruptions = [
+    "UPDATE leaves SET checksum = 0; UPDATE commits SET checksum = 0",
+    "UPDATE leaves SET checksum = 0 WHERE path > 'list/3'; UPDATE commits SET checksum = 0",
+    "UPDATE commits SET checksum = 0 WHERE sequence > 4",
+    "",
+  ]
+
+  /// Creates a file of which the first start has ended before all rows had checksums.
+  private func writeInterrupted(_ change: String) async throws {
     try await writeThirdVersion()
     try await folder.withStore { _ in }
     let queue = try DatabaseQueue(path: folder.database)
     try await queue.write { db in
-      try db.execute(sql: "DELETE FROM meta WHERE name NOT IN ('checkpoint', 'key_time')")
-      try db.execute(sql: "UPDATE leaves SET checksum = 0 WHERE path > 'list/3'")
-      try db.execute(sql: "UPDATE commits SET checksum = 0")
+      // The last transaction writes these.
+      for table in SealedTable.allCases {
+        try db.execute(sql: "UPDATE \(table.rawValue) SET checksum = 0")
+      }
+      try db.execute(
+        sql: """
+          DELETE FROM meta WHERE name NOT LIKE 'sum%' AND name NOT IN ('checkpoint', 'key_time')
+          """)
+      try db.execute(sql: change)
     }
     try queue.close()
     // Written when all checksums are computed.
     try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
+  }
+
+  @Test(arguments: interruptions)
+  func `the next start completes the checksums after an interrupted one`(
+    change: String
+  ) async throws {
+    try await writeInterrupted(change)
     try await folder.withStore { store in try await check(store) }
+  }
+
+  @Test func `after an interrupted start, an altered row does not get a new checksum`() async throws
+  {
+    try await writeInterrupted("UPDATE commits SET checksum = 0 WHERE sequence > 5")
+    let queue = try DatabaseQueue(path: folder.database)
+    try await queue.write { db in
+      try db.execute(
+        sql: """
+          UPDATE leaves SET value = '9' WHERE path = 'list/4';
+          UPDATE commits SET body = '[[["a/n0"],9]]' WHERE sequence = 3
+          """)
+    }
+    try queue.close()
+    for _ in 0..<2 {
+      let error = await #expect(throws: StoreError.self) {
+        try await folder.withStore { _ = try await $0.load() }
+      }
+      expectAdvice(error, mentions: "altered", "--accept-loss")
+    }
+    let notes = try await folder.acceptLosses()
+    #expect(notes.contains { $0.contains("1 altered rows of the checkpoint") }, "\(notes)")
+    try await folder.withStore { store in
+      #expect(try await store.problems() == [])
+      let list = try await store.tree().root.child("list")
+      #expect(list.childCount == 4_999 && list.child("4").isAbsent)
+    }
   }
 
   @Test func `the log reports the progress`() async throws {
