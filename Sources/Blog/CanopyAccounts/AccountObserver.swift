@@ -58,6 +58,12 @@ public struct UncertainChange: Error, CustomStringConvertible {
     "the server failed, and the change may have been made or not: log in again to find out before you repeat it"
   }
 
+  /// The same for an administrator, who cannot log in to the account.
+  public var administratorSentence: String {
+    "the server failed, and the change may have been made or not: look at the account with canopy user list or USER "
+      + "before you repeat it"
+  }
+
   /// The sentence and the reason.
   public var description: String { "\(sentence) (\(reason))" }
 }

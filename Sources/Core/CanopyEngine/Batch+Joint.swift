@@ -104,7 +104,7 @@ extension Batch {
   ) throws(EngineError) {
     let before = tree
     let beforeImage = before.beforeImage(of: assignments)
-    let journaled = tree.apply(assignments, of: prepared)
+    let journaled = tree.apply(assignments, of: prepared, countsMemory: memory != nil)
     let text: CommitText?
     let growth: TreeGrowth?
     let counted = (largeTextBytes, textBytes)
@@ -113,8 +113,7 @@ extension Batch {
         of: journaled, from: prepared, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: assignments, journaled, text: text,
-        since: (before.addedMemoryMax, before.uncountedValues), from: before, beforeImage)
+        of: assignments, since: before.addedMemoryMax, from: before, beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       tree = before

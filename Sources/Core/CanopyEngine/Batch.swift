@@ -107,14 +107,14 @@ struct Batch {
       policy != nil || !views.isEmpty || !writer.authorizations.isIdle
       || memory?.isNearBound == true
     let before = isHeld ? tree : nil
-    let counts = (tree.addedMemoryMax, tree.uncountedValues)
+    let added = tree.addedMemoryMax
     var beforeImage = tree.beforeImage(of: assignments)
-    var journaled = tree.apply(assignments, of: write)
+    var journaled = tree.apply(assignments, of: write, countsMemory: memory != nil)
     if let policy, let before {
       if let derived = try authorize(assignments, by: policy, over: before, at: time) {
         assignments = derived
         beforeImage = before.beforeImage(of: derived)
-        journaled = tree.apply(derived, of: write)
+        journaled = tree.apply(derived, of: write, countsMemory: memory != nil)
       }
       views = writer.listeners.views(concernedBy: assignments)
     }
@@ -126,8 +126,8 @@ struct Batch {
         of: journaled, from: write, beforeImage: beforeImage, largeBytes: &largeTextBytes,
         bytes: &textBytes)
       growth = try self.growth(
-        of: write.assignments, journaled, text: text, since: counts, isBounded: decision.isBounded,
-        from: before, beforeImage)
+        of: write.assignments, since: added, isBounded: decision.isBounded, from: before,
+        beforeImage)
     } catch {
       (largeTextBytes, textBytes) = counted
       if let before { tree = before } else { tree.apply(beforeImage) }

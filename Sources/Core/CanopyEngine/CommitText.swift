@@ -18,33 +18,6 @@ public struct CommitText: Sendable {
   /// The bytes of the assignments less those of the before-image.
   var growth: Int { bodyCount - (bytes.count - bodyCount) }
 
-  /// Returns the most bytes that the assignments add to the memory of a tree, on the average of many commits. O(bytes)
-  ///
-  /// A key takes at most a page of one child, and in each index an index of one position. A text stands in the tree and
-  /// in each index. Equal values of several assignments stand in these bytes once.
-  ///
-  /// - Parameters:
-  ///   - assignments: those of the text.
-  ///   - orders: the most indexes of one location.
-  func memoryMax(of assignments: [Assignment], orders: Int) -> Int {
-    let keyCount = assignments.count + separatorCount
-    let bytesMax = (2 + orders) * bodyCount + (160 + 192 * orders) * keyCount
-    let (product, isOver) = bytesMax.multipliedReportingOverflow(by: max(2, assignments.count))
-    return isOver ? .max : product
-  }
-
-  /// The number of separators in the text of the assignments: one after each key of a value, and one between two keys of
-  /// a path. Texts may contain more.
-  private var separatorCount: Int {
-    bytes.withUnsafeBufferPointer { bytes in
-      var count = 0
-      for byte in bytes.prefix(bodyCount) {
-        count &+= byte == UInt8(ascii: ":") || byte == UInt8(ascii: "/") ? 1 : 0
-      }
-      return count
-    }
-  }
-
   /// Bytes up to which every commit carries its text to the journal.
   static let carriedBytesMax = 16 * 1024
 

@@ -3,7 +3,8 @@ internal import CanopyTree
 /// The memory of the tree of an engine, with a bound that the writes of users must not exceed.
 ///
 /// The engine asks before it accepts a commit, so the bound holds for the tree as it is then. Far from the bound it counts
-/// the most that a commit can add. Otherwise it measures what the commit adds.
+/// the most that a commit can add: the memory of its values, as if it replaced nothing. The memory of large values is
+/// counted before the engine gets them. Near the bound it measures what the commit adds, less what it replaces.
 ///
 /// The methods are called on the engine's thread.
 public protocol TreeMemory: AnyObject, Sendable {
@@ -42,24 +43,18 @@ extension Batch {
   ///
   /// - Parameters:
   ///   - assignments: those of the write. A removal is always admitted.
-  ///   - journaled: those of the commit, with all that follows from the write.
-  ///   - text: the text of the commit, if it is not too large.
-  ///   - counts: `addedMemoryMax` and `uncountedValues` of the tree before the commit.
+  ///   - added: `addedMemoryMax` of the tree before the commit.
   ///   - before: the tree before the commit; nil to undo the commit in a copy.
   /// - Throws: `EngineError.treeFull`; then nothing was counted.
   func growth(
-    of assignments: [Assignment], _ journaled: [Assignment], text: CommitText?,
-    since counts: (added: Int, uncounted: Int), isBounded: Bool = false, from before: Tree?,
+    of assignments: [Assignment], since added: Int, isBounded: Bool = false, from before: Tree?,
     _ beforeImage: [Assignment]
   ) throws(EngineError) -> TreeGrowth? {
     guard let memory else { return nil }
     // A removal may give the rest of a packed branch pages of its own.
     let isRemoval = assignments.allSatisfy(\.value.isAbsent)
-    var bytesMax: Int? = tree.addedMemoryMax - counts.added
-    if tree.uncountedValues != counts.uncounted {
-      bytesMax = text?.memoryMax(of: journaled, orders: tree.ordersMax)
-    }
-    if let bytesMax, memory.admit(atMost: bytesMax) { return .atMost(bytesMax) }
+    let bytesMax = tree.addedMemoryMax - added
+    if memory.admit(atMost: bytesMax) { return .atMost(bytesMax) }
     var old = before ?? tree
     if before == nil { old.apply(beforeImage) }
     let bytes = MemoryCount.growth(from: old.root, to: tree.root)

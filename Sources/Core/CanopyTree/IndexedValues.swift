@@ -1,11 +1,40 @@
-/// The large values of a write that have their indexes already, for one index plan.
+/// The large values of a write that have their indexes already, for one index plan, and the bytes of their memory.
 struct IndexedValues: Sendable {
   let plan: IndexPlan
   fileprivate(set) var values: [Location: Node] = [:]
+  /// The bytes of the values with their indexes, by the objects that hold them. `values` keeps these objects alive.
+  private var memory: [ObjectIdentifier: Int] = [:]
+
+  init(plan: IndexPlan) {
+    self.plan = plan
+  }
+
+  /// Adds a value, and counts its memory. O(size)
+  fileprivate mutating func add(_ value: Node, at location: Location) {
+    values[location] = value
+    guard let object = value.object, memory[object] == nil else { return }
+    var count = MemoryCount()
+    count.add(value)
+    memory[object] = count.bytes
+  }
+
+  /// Returns the bytes of the memory of a value with its indexes; nil if they are not known. O(1)
+  func memory(of value: Node) -> Int? { value.object.flatMap { memory[$0] } }
+
+  /// Adds a value of another write, and its bytes.
+  fileprivate mutating func add(_ value: Node, at location: Location, of other: IndexedValues) {
+    values[location] = value
+    if let object = value.object { memory[object] = other.memory[object] }
+  }
 
   /// Adds the values of a later write, unless they have the indexes of another plan.
   mutating func add(_ later: IndexedValues) {
-    if later.plan == plan { values.merge(later.values) { $1 } }
+    guard later.plan == plan else { return }
+    // A value that is replaced here may be freed, and its object may become another one.
+    for (location, value) in later.values {
+      if let old = values[location]?.object { memory[old] = nil }
+      add(value, at: location, of: later)
+    }
   }
 
   /// Whether an assignment has a value with all indexes of its location. O(1)
@@ -25,16 +54,27 @@ extension Node {
   private var hasNoIndexes: Bool {
     if case .indexed = storage { false } else { true }
   }
+
+  /// The object that holds this version of a branch, with its indexes and its priority; nil for a leaf.
+  fileprivate var object: ObjectIdentifier? {
+    switch storage {
+    case .branch(let children): children.identity
+    case .packed(let packed): packed.identity
+    case .indexed(let box): ObjectIdentifier(box)
+    case .prioritized(let box): ObjectIdentifier(box)
+    case .absent, .bool, .integer, .double, .string: nil
+    }
+  }
 }
 
 extension Write {
-  /// Adds the indexes of a plan to the values, if together they have more bytes of JSON than the bound. So the writer
-  /// need not sort their children. Call it before `encodeValues` and before the write is given to the engine, on a
-  /// thread that may be held.
+  /// Adds the indexes of a plan to the values, and counts their memory, if together they have more bytes of JSON than the
+  /// bound. So the writer need neither sort their children nor visit them. Call it before `encodeValues` and before the
+  /// write is given to the engine, on a thread that may be held.
   ///
-  /// If the engine has another plan when it makes the write, it adds the indexes itself.
+  /// If the engine has another plan when it makes the write, it adds the indexes and counts the memory itself.
   ///
-  /// - Complexity: O(n log n) for n children of the values at the patterns of the plan.
+  /// - Complexity: O(size), and O(n log n) for n children of the values at the patterns of the plan.
   public mutating func addIndexes(of plan: IndexPlan, over bytesMax: Int) {
     var budget = bytesMax
     guard !assignments.allSatisfy({ $0.value.fits(budget: &budget) }) else { return }
@@ -43,7 +83,7 @@ extension Write {
       let location = assignments[index].location
       plan.matches(at: location.path)?.attach(&assignments[index].value)
       // A server value changes the indexes when it is resolved, and may begin a branch that lacks one.
-      if serverValues(at: index).isEmpty { indexed.values[location] = assignments[index].value }
+      if serverValues(at: index).isEmpty { indexed.add(assignments[index].value, at: location) }
     }
     encodedValues = nil
     indexedValues = indexed
@@ -57,7 +97,7 @@ extension Write {
       indexed.plan.hasSameIndexes(at: assignment.location.path, location.path)
     else { return nil }
     var moved = IndexedValues(plan: indexed.plan)
-    moved.values[location] = assignment.value
+    moved.add(assignment.value, at: location, of: indexed)
     return moved
   }
 }

@@ -78,6 +78,7 @@ public struct MemoryCount: Sendable {
     guard steps <= stepsLeft else { return rest.append((node, sign)) }
     stepsLeft -= steps
     self.steps += 1
+    WorkCounter.touch()
     bytes += sign * node.ownMemory
     pages?.forEach { child in
       add(child, sign)

@@ -8,13 +8,11 @@ public struct Tree: Sendable {
   public private(set) var indexPlan: IndexPlan
   /// The most indexes that one location may keep, or more.
   public private(set) var ordersMax: Int
-  /// The bytes that all calls of `apply` so far have added to the memory of the tree, or more. What they removed is not
-  /// taken off.
+  /// The bytes that all calls of `apply` that count memory have added so far to the memory of the tree, or more. The
+  /// memory that they freed is not taken off.
   ///
   /// A single call may add a page for one key. The number holds for the sum of many calls.
   public private(set) var addedMemoryMax = 0
-  /// The number of assigned values so far that `addedMemoryMax` leaves out, because they have too many nodes to be counted.
-  public private(set) var uncountedValues = 0
   /// The bytes by which branches have grown so far because `apply` has unpacked them. The values that were assigned are
   /// not among them. A branch that several locations share counts once.
   public private(set) var unpackedBytes = 0
@@ -40,14 +38,20 @@ public struct Tree: Sendable {
 
   /// Applies assignments.
   ///
-  /// - Parameter write: the write from which they result, if its large values may have indexes already.
+  /// - Parameters:
+  ///   - write: the write from which they result, if its large values may have indexes already.
+  ///   - countsMemory: whether `addedMemoryMax` is to have the memory of the values. Leave it out for values that the tree
+  ///     had before, which may be very large.
   /// - Precondition: no location overlaps another.
   /// - Returns: equivalent assignments that lead to the same tree also when a run of commits is
   ///   applied a second time. See `Assignment`.
   /// - Complexity: O(depth × log siblings) for each, whatever the size of the subtrees around it;
-  ///   and O(size) for an assigned node that needs indexes, unless it is one of the indexed values of the write.
+  ///   and O(size) for an assigned node that needs indexes or whose memory is counted, unless it is one of the indexed
+  ///   values of the write.
   @discardableResult
-  public mutating func apply(_ assignments: [Assignment], of write: Write? = nil) -> [Assignment] {
+  public mutating func apply(
+    _ assignments: [Assignment], of write: Write? = nil, countsMemory: Bool = false
+  ) -> [Assignment] {
     guard !assignments.isEmpty else { return [] }
     let indexed = write?.indexedValues.flatMap { $0.plan == indexPlan ? $0 : nil }
     let sorted = assignments.sortedByLocation()
@@ -56,10 +60,10 @@ public struct Tree: Sendable {
       "two assignments overlap")
     let (changes, passesPriority) = root.withoutVainRemovals(sorted)
     var application = Application(
-      changes, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax)
+      changes, indexed: indexed, plan: indexPlan.matches, ordersMax: ordersMax,
+      countsMemory: countsMemory)
     if !changes.isEmpty { application.apply(changes.indices, to: &root, depth: 0) }
     addedMemoryMax += application.addedMemoryMax
-    uncountedValues += application.uncountedValues
     unpackedBytes += application.unpackedBytes
     return passesPriority || application.touchesPriorities ? idempotent(sorted) : sorted
   }
@@ -153,10 +157,11 @@ private struct Application {
 
   /// The most indexes of one location.
   private let ordersMax: Int
+  /// Whether the memory of the values is counted.
+  private let countsMemory: Bool
 
   /// The bytes that are added to the memory of the tree, or more. See `Tree.addedMemoryMax`.
   private(set) var addedMemoryMax = 0
-  private(set) var uncountedValues = 0
   /// See `Tree.unpackedBytes`.
   private(set) var unpackedBytes = 0
 
@@ -177,7 +182,6 @@ private struct Application {
     let depth: Int
     let node: Node
     let addedMemoryMax: Int
-    let uncountedValues: Int
   }
 
   /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
@@ -188,11 +192,13 @@ private struct Application {
   private(set) var touchesPriorities = false
 
   init(
-    _ assignments: [Assignment], indexed: IndexedValues?, plan: IndexPlan.Matches, ordersMax: Int
+    _ assignments: [Assignment], indexed: IndexedValues?, plan: IndexPlan.Matches, ordersMax: Int,
+    countsMemory: Bool
   ) {
     self.assignments = assignments
     self.indexed = indexed
     self.ordersMax = ordersMax
+    self.countsMemory = countsMemory
     plans = [plan]
   }
 
@@ -215,12 +221,12 @@ private struct Application {
         if depth < plans.count, indexed?.holds(assignments[first]) != true {
           plans[depth].attach(&node)
         }
-        addMemory(of: node, places: 1 + ordersMax)
+        addMemory(of: node, depth: depth)
         return
       }
       priority = assignments[first].value
       addedMemoryMax += Prioritized.memoryBytes
-      addMemory(of: assignments[first].value, places: 1 + ordersMax)
+      addMemory(of: assignments[first].value, depth: depth)
       touchesPriorities = true
       rest.removeFirst()
     }
@@ -228,9 +234,9 @@ private struct Application {
       let result = packed.assigning(assignments, group, depth: depth)
     {
       addedMemoryMax += max(0, result.ownMemory - packed.memoryBytes)
-      if ordersMax > 0 {
+      if ordersMax > 0, countsMemory {
         for assignment in assignments[group] {
-          addMemory(of: assignment.value, places: ordersMax)
+          addIndexedTexts(of: memory(of: assignment.value), depth: assignment.location.path.count)
         }
       }
       node = result
@@ -281,16 +287,32 @@ private struct Application {
   /// The bytes of the largest page of an index, or more.
   private static let indexPageBytesMax = 1_792
 
-  /// The nodes of a value up to which its memory is counted.
-  private static let countedNodesMax = 256
-
-  /// Counts the memory of a new value. A text in it stands in the tree, and may stand in each index.
-  private mutating func addMemory(of value: Node, places: Int) {
-    var count = MemoryCount(stepsMax: Application.countedNodesMax)
-    count.add(value)
-    addedMemoryMax += places * count.bytes
-    if !count.isComplete { uncountedValues += 1 }
+  /// Counts the memory of a new value, which has its indexes. A text in it may also stand in the indexes above it.
+  private mutating func addMemory(of value: Node, depth: Int) {
+    guard countsMemory else { return }
+    let bytes = memory(of: value)
+    addedMemoryMax += bytes
+    addIndexedTexts(of: bytes, depth: depth)
   }
+
+  /// Returns the memory of a value with its indexes. O(1) for a value that was prepared, else O(size): the writer encodes
+  /// such a value as well, which takes longer.
+  private func memory(of value: Node) -> Int {
+    if let bytes = indexed?.memory(of: value) { return bytes }
+    var count = MemoryCount()
+    count.add(value)
+    return count.bytes
+  }
+
+  /// Counts the texts of a value of some bytes in the indexes above it: at most one text in each of them.
+  private mutating func addIndexedTexts(of bytes: Int, depth: Int) {
+    guard ordersMax > 0 else { return }
+    addedMemoryMax += ordersMax * min(bytes, max(1, depth) * Application.indexedTextBytesMax)
+  }
+
+  /// The most bytes of a text in an index: those that are compared, the rest of a character, and those of the object.
+  private static let indexedTextBytesMax =
+    NodeMemory.allocated(NodeMemory.arrayBytes + OrderValue.comparedBytesMax + 32)
 
   /// Appends the levels of the plan that match a child of the node at a depth. Returns whether there are any.
   private mutating func enterPlan(of key: Key, depth: Int) -> Bool {
@@ -311,14 +333,12 @@ private struct Application {
     if let earlier, isSame(earlier.group, earlier.depth, group, depth) {
       node = earlier.node
       addedMemoryMax += earlier.addedMemoryMax
-      uncountedValues += earlier.uncountedValues
       return
     }
-    let before = (addedMemoryMax, uncountedValues)
+    let before = addedMemoryMax
     apply(group, to: &node, depth: depth)
     let result = Changed(
-      group: group, depth: depth, node: node, addedMemoryMax: addedMemoryMax - before.0,
-      uncountedValues: uncountedValues - before.1)
+      group: group, depth: depth, node: node, addedMemoryMax: addedMemoryMax - before)
     if firstChanged == nil || firstChanged?.identity == identity {
       firstChanged = (identity, result)
     } else {

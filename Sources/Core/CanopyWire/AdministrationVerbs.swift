@@ -182,7 +182,8 @@ extension Command {
     ) { _ in .administration(.namespaces) },
     Command(
       "PASS", .administration, [], "a token for one REDEEM within five minutes",
-      reply: #"`{"token":…,"expires":…}`"#
+      reply:
+        #"`{"token":…,"expires":…,"console":…}`, with the address of the console, or null without an HTTP port"#
     ) { _ in .administration(.makePass) },
     Command(
       "ENDPASS", .administration, ["token"],

@@ -82,7 +82,7 @@ extension Operations {
     in start: ResumptionStart
   ) async throws -> Resumption {
     for _ in 0..<Operations.versionTriesMax {
-      let found = try await hashing(turns, in: start.take) { [limits] start, pause in
+      let found = try await hashing(turns, in: start.take, of: \.node) { [limits] start, pause in
         let bytes = try EventLines.size(of: start, limits: limits)
         var resumption = Resumption(stateOf: start.node, listening, bytes: bytes)
         if case .state(.value(let node)) = resumption.content {

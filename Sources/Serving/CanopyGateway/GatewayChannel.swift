@@ -217,8 +217,9 @@ struct GatewayChannel: ServerChildChannel {
     guard let target = try? Target(head.uri), let name = target.namespace else {
       return loop.makeSucceededFuture(HTTPHeaders())
     }
+    let turns = connection.turns
     return loop.makeFutureWithTask { [operations] in
-      try await operations.lease(ofNamespace: name)
+      try await operations.lease(ofNamespace: name, turns: turns)
     }.map { lease in
       first.value.use(lease)
       return HTTPHeaders()

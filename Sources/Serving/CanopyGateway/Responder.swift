@@ -178,7 +178,7 @@ struct Responder: Sendable {
   /// Returns the responder for the namespace that a request selects.
   private func inNamespace(of target: Target) async throws(WireError) -> Responder {
     guard let name = target.namespace else { return self }
-    let lease = try await operations.lease(ofNamespace: name)
+    let lease = try await operations.lease(ofNamespace: name, turns: connection.turns)
     var responder = self
     responder.operations = lease.operations
     responder.lease = lease

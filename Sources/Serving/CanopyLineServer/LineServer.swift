@@ -153,9 +153,7 @@ public final class LineServer: Service {
     do {
       return try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
     } catch {
-      let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) }
-      throw ListenError(
-        host: configuration.host, port: configuration.port, reason: reason ?? "\(error)")
+      throw ListenError(configuration.host, configuration.port, error)
     }
   }
 
@@ -280,8 +278,31 @@ public struct ListenError: Error, Sendable {
   /// A sentence that says what to do.
   public let sentence: String
 
-  init(host: String, port: Int, reason: String) {
-    sentence = "cannot listen on \(host):\(port) (\(reason)); name another address or port"
+  /// Creates the error for a port that cannot be opened.
+  init(_ host: String, _ port: Int, _ error: any Error) {
+    sentence =
+      "cannot listen on \(host):\(port) (\(ListenError.reason(error))); name another address or port"
+  }
+
+  /// Creates the error for an address at which no port can be opened.
+  private init(_ host: String, _ error: any Error) {
+    sentence = "cannot listen on \(host) (\(ListenError.reason(error))); name another address"
+  }
+
+  private static func reason(_ error: any Error) -> String {
+    (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
+  }
+
+  /// Checks that an address is one of this machine: opens a free port for a moment.
+  ///
+  /// - Throws: `ListenError`.
+  public static func check(host: String) async throws {
+    do {
+      let group = MultiThreadedEventLoopGroup.singleton
+      try await ServerBootstrap(group: group).bind(host: host, port: 0).get().close()
+    } catch {
+      throw ListenError(host, error)
+    }
   }
 }
 

@@ -43,7 +43,8 @@ public final class FreeSpace: Sendable {
   public func note(_ bytes: Int64) -> Bool? {
     measured.store(max(0, bytes), ordering: .relaxed)
     let wasLow = isLow
-    let bound = wasLow ? bytesMin.addingReportingOverflow(bytesMin / 8).partialValue : bytesMin
+    let (more, overflow) = bytesMin.addingReportingOverflow(bytesMin / 8)
+    let bound = wasLow ? (overflow ? .max : more) : bytesMin
     let isLow = bytes < bound
     guard isLow != wasLow else { return nil }
     low.store(isLow, ordering: .relaxed)

@@ -15,6 +15,11 @@ internal import Synchronization
 /// If all places are taken, a namespace that only resting connections use leaves its place: those connections end. So
 /// clients without a login cannot keep others out by connections that do nothing.
 ///
+/// A request opens its namespace before the rules decide it, so a client may open many without any permission. Therefore
+/// each remote network opens one namespace at a time, and its other requests wait. A network whose requests have opened a
+/// quarter of all places or more closes one of those again before it opens another, and no namespace that others have
+/// used a moment ago.
+///
 /// Safe to use from any thread.
 public final class Namespaces: Sendable {
   /// The bounds on open namespaces.
@@ -23,6 +28,9 @@ public final class Namespaces: Sendable {
     public var openMax = 32
     /// The milliseconds after which a namespace that nothing uses is closed.
     public var idleMilliseconds: Int64 = 600_000
+
+    /// The places that the requests of one network may take from others.
+    var placesOfNetworkMax: Int { max(1, openMax / 4) }
 
     /// Creates the default settings.
     public init() {}
@@ -36,6 +44,9 @@ public final class Namespaces: Sendable {
     }
 
     var phase = Phase.opening
+    /// The remote network whose request has opened the namespace; nil for this machine, and as soon as another network
+    /// has used it.
+    var network: String?
     /// Whether the opening begins when another namespace has left its place.
     var waitsForPlace = false
     var leases = 0
@@ -48,6 +59,15 @@ public final class Namespaces: Sendable {
 
     var isClosing: Bool {
       if case .closing = phase { true } else { false }
+    }
+
+    var isOpening: Bool {
+      if case .opening = phase { true } else { false }
+    }
+
+    /// Whether its last use ended a moment ago.
+    func wasJustUsed(at now: Int64) -> Bool {
+      idleSince...idleSince + Namespaces.justUsedMilliseconds - 1 ~= now
     }
   }
 
@@ -72,8 +92,9 @@ public final class Namespaces: Sendable {
     var opened = 0
     /// The number of leases and openings that have ended.
     var ends = 0
-    /// The time of the last search for a namespace that only resting connections use, which found none.
-    var lastSearch: Int64?
+    /// The times of the last searches for a namespace that only resting connections use, which found none. A network that
+    /// searches among its own namespaces has a time of its own; all other searches have the time of nil.
+    var lastSearches: [String?: Int64] = [:]
     var isStopping = false
   }
 
@@ -82,6 +103,8 @@ public final class Namespaces: Sendable {
     case use(NamespaceLease)
     /// Wait until the namespace of this name is open or closed.
     case wait(NamespaceName)
+    /// All places are taken. Wait until the namespace of this name is open, because others may be idle then.
+    case waitForPlace(NamespaceName)
     /// Open the namespace, in the place of an idle one if there is no other.
     case open(closing: (name: NamespaceName, namespace: OpenNamespace)?)
     /// All places are taken.
@@ -99,6 +122,15 @@ public final class Namespaces: Sendable {
   /// connections.
   static let searchMilliseconds: Int64 = 100
 
+  /// The milliseconds after a use of a namespace for which it is not closed for a network that has its places.
+  static let justUsedMilliseconds: Int64 = 5_000
+
+  /// The most openings of other namespaces for which one request waits.
+  private static let waitsForPlaceMax = 16
+
+  /// The most searches for a place of one request. Another request may take the place that a search has found.
+  private static let searchesMax = 3
+
   private let source: (any NamespaceSource)?
   private let settings: Settings
   private let tree: TreeBound?
@@ -110,6 +142,8 @@ public final class Namespaces: Sendable {
   private let openings = TurnQueue(width: 1)
   /// Searches for a place once at a time.
   private let searches = TurnQueue(width: 1)
+  /// Admits one request of each network at a time that may open a namespace.
+  private let callers = NetworkTurns()
 
   init(
     _ source: (any NamespaceSource)?, _ settings: Settings, tree: TreeBound?,
@@ -157,11 +191,35 @@ public final class Namespaces: Sendable {
 
   /// Opens a namespace if it is not open, and keeps it open for the caller.
   ///
-  /// - Parameter home: the operations of the default namespace.
-  /// - Throws: `WireError` if it does not exist, cannot be opened, or too many are in use.
-  func lease(_ name: NamespaceName, of home: Operations) async throws(WireError) -> NamespaceLease {
+  /// - Parameters:
+  ///   - home: the operations of the default namespace.
+  ///   - turns: the connection of the request and its network; nil for a request of the server.
+  /// - Throws: `WireError` if it does not exist, cannot be opened, or too many are in use; `.cancelled` if the task is
+  ///   cancelled before its turn.
+  func lease(
+    _ name: NamespaceName, of home: Operations, for turns: TurnGroup? = nil
+  ) async throws(WireError) -> NamespaceLease {
+    let open = state.withLock { state in
+      state.isStopping ? nil : leaseIfOpen(name, for: turns?.network, &state)
+    }
+    if let open { return open }
+    do {
+      return try await callers.withTurn(of: turns) {
+        try await leaseInTurn(name, of: home, for: turns)
+      }
+    } catch let error as WireError {
+      throw error
+    } catch {
+      throw .cancelled
+    }
+  }
+
+  private func leaseInTurn(
+    _ name: NamespaceName, of home: Operations, for turns: TurnGroup?
+  ) async throws(WireError) -> NamespaceLease {
     var mayOpen = false
-    var hasMadeRoom = false
+    var waits = 0
+    var searchCount = 0
     while true {
       let entry = state.withLock { $0.entries[name] != nil }
       if !entry, !mayOpen {
@@ -178,41 +236,52 @@ public final class Namespaces: Sendable {
             "there is no namespace \(name); create it with canopy namespace create \(name)")
         }
       }
-      switch try next(name) {
+      switch try next(name, for: turns?.network, mayWait: waits < Namespaces.waitsForPlaceMax) {
       case .use(let lease): return lease
       case .wait(let name): await waitForChange(of: name)
+      case .waitForPlace(let name):
+        waits += 1
+        await waitForChange(of: name)
       case .makeRoom:
-        guard !hasMadeRoom else { throw tooMany }
-        let room = try? await searches.withTurn(of: nil) {
-          await makeRoom(askingIn: home.clientRegistry)
+        searchCount += 1
+        guard searchCount <= Namespaces.searchesMax else { throw tooMany }
+        let room = try? await searches.withTurn(of: turns) {
+          await makeRoom(for: turns?.network, askingIn: home.clientRegistry)
         }
         guard room == true else { throw tooMany }
-        hasMadeRoom = true
       case .open(let idle):
         Task { [self] in
           if let idle {
             await close(idle.name, idle.namespace)
             state.withLock { $0.entries[name]?.waitsForPlace = false }
           }
-          await openNow(name, home)
+          await openNow(name, home, turns)
         }
       }
     }
   }
 
-  private func next(_ name: NamespaceName) throws(WireError) -> Step {
+  /// Returns a lease of a namespace if it is open.
+  private func leaseIfOpen(
+    _ name: NamespaceName, for network: String?, _ state: inout State
+  ) -> NamespaceLease? {
+    guard case .open(let namespace)? = state.entries[name]?.phase else { return nil }
+    state.entries[name]?.leases += 1
+    if state.entries[name]?.network != network { state.entries[name]?.network = nil }
+    return NamespaceLease(namespace.operations) { [weak self] in self?.endLease(of: name) }
+  }
+
+  /// - Parameters:
+  ///   - network: the remote network of the caller; nil for this machine.
+  ///   - mayWait: whether the caller may wait for an opening of another namespace.
+  private func next(
+    _ name: NamespaceName, for network: String?, mayWait: Bool
+  ) throws(WireError) -> Step {
     let now = now()
     let result: Result<Step, WireError> = state.withLock { state in
       if state.isStopping { return .failure(Namespaces.stopped) }
-      switch state.entries[name]?.phase {
-      case .open(let namespace):
-        state.entries[name]?.leases += 1
-        return .success(
-          .use(
-            NamespaceLease(namespace.operations) { [weak self] in self?.endLease(of: name) }))
-      case .opening, .closing: return .success(.wait(name))
-      case nil: break
-      }
+      if let lease = leaseIfOpen(name, for: network, &state) { return .success(.use(lease)) }
+      if state.entries[name] != nil { return .success(.wait(name)) }
       if let failure = state.failures[name], failure.counts(at: now),
         failure.treeBytes.map({ !mayFit($0, state) }) ?? true
       {
@@ -220,38 +289,55 @@ public final class Namespaces: Sendable {
       }
       // Entered at once, so that all other callers wait for this opening.
       guard state.entries.count >= settings.openMax else {
-        state.entries[name] = Entry()
+        state.entries[name] = Entry(network: network)
         return .success(.open(closing: nil))
       }
-      if let idle = state.takeIdle(before: .max) {
-        state.entries[name] = Entry(waitsForPlace: true)
+      if let idle = state.takeIdle(for: self.owner(network, state), at: now) {
+        state.entries[name] = Entry(network: network, waitsForPlace: true)
         return .success(.open(closing: idle))
       }
       // A namespace that closes may leave its place.
-      guard let closing = state.entries.first(where: { $0.value.isClosing })?.key else {
-        return .success(.makeRoom)
+      if let closing = state.entries.first(where: { $0.value.isClosing })?.key {
+        return .success(.wait(closing))
       }
-      return .success(.wait(closing))
+      let opening = mayWait ? state.entries.first { $0.value.isOpening }?.key : nil
+      return .success(opening.map { .waitForPlace($0) } ?? .makeRoom)
     }
     return try result.get()
   }
 
-  /// Ends the connections to the namespace that has the earliest last use of those that only resting connections use.
+  /// Returns the network if its requests have opened its places; else nil.
+  private func owner(_ network: String?, _ state: State) -> String? {
+    guard let network,
+      state.entries.values.count(where: { $0.network == network }) >= settings.placesOfNetworkMax
+    else { return nil }
+    return network
+  }
+
+  /// Ends the connections to the namespace that has the earliest last use of those that only resting connections use. For
+  /// a network that has its places, it is one of those that its requests have opened.
   ///
   /// - Returns: whether there was one.
-  private func makeRoom(askingIn clients: ClientRegistry) async -> Bool {
+  private func makeRoom(for network: String?, askingIn clients: ClientRegistry) async -> Bool {
     let time = now()
-    let hasSearched = state.withLock { state in
-      state.lastSearch.map { $0...$0 + Self.searchMilliseconds - 1 ~= time } ?? false
+    func isRecent(_ search: Int64) -> Bool {
+      search...search + Self.searchMilliseconds - 1 ~= time
     }
-    guard !hasSearched else { return false }
+    let (owner, lastSearch) = state.withLock { state -> (String?, Int64?) in
+      let owner = self.owner(network, state)
+      return (owner, state.lastSearches[owner])
+    }
+    guard lastSearch.map(isRecent) != true else { return false }
     var counts: [NamespaceName: Int] = [:]
     for client in await clients.ask(.resting).clients {
       counts[client.namespace, default: 0] += 1
     }
     let found = state.withLock { state in
-      let name = state.leastUsed { $1.leases == counts[$0] ?? 0 }
-      state.lastSearch = name == nil ? time : nil
+      let name = state.leastUsed { name, entry in
+        entry.leases == counts[name] ?? 0 && (owner == nil || entry.network == owner)
+      }
+      state.lastSearches = state.lastSearches.filter { isRecent($0.value) }
+      state.lastSearches[owner] = name == nil ? time : nil
       return name
     }
     guard let found else { return false }
@@ -304,12 +390,12 @@ public final class Namespaces: Sendable {
 
   // MARK: Opening
 
-  private func openNow(_ name: NamespaceName, _ home: Operations) async {
+  private func openNow(_ name: NamespaceName, _ home: Operations, _ turns: TurnGroup?) async {
     guard let source else { return }
     let result: Result<OpenNamespace, any Error>
     do {
       result = .success(
-        try await openings.withTurn(of: nil) {
+        try await openings.withTurn(of: turns) {
           try await OpenNamespace.open(name, from: source, home) { await admit($0) }
         })
     } catch {
@@ -326,7 +412,8 @@ public final class Namespaces: Sendable {
         state.failures[name] = nil
         state.ends += 1
         state.entries[name] = Entry(
-          phase: .open(namespace), idleSince: now, lastEnd: state.ends)
+          phase: .open(namespace), network: state.entries[name]?.network, idleSince: now,
+          lastEnd: state.ends)
       case .failure(let error):
         state.entries[name] = nil
         state.failures = state.failures.filter { $0.value.counts(at: now) }
@@ -410,6 +497,20 @@ extension Namespaces.State {
     before time: Int64
   ) -> (name: NamespaceName, namespace: OpenNamespace)? {
     let found = leastUsed { $1.leases == 0 && $1.idleSince < time }
+    guard let found, let namespace = takeOpen(found) else { return nil }
+    return (found, namespace)
+  }
+
+  /// Begins to close an idle namespace, to open another one in its place; nil if there is none.
+  ///
+  /// - Parameter network: a network that has its places. Its own namespaces are closed first, and of the others none that
+  ///   was used a moment ago.
+  fileprivate mutating func takeIdle(
+    for network: String?, at now: Int64
+  ) -> (name: NamespaceName, namespace: OpenNamespace)? {
+    guard let network else { return takeIdle(before: .max) }
+    let own = leastUsed { $1.leases == 0 && $1.network == network }
+    let found = own ?? leastUsed { $1.leases == 0 && !$1.wasJustUsed(at: now) }
     guard let found, let namespace = takeOpen(found) else { return nil }
     return (found, namespace)
   }

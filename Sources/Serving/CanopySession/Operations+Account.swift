@@ -31,6 +31,11 @@ extension Operations {
     _ request: AccountRequest, as identity: Identity, from address: String,
     _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
+    switch (request, identity) {
+    case (.export, .administrator): throw WireError.accountNeeded("EXPORT")
+    case (.deleteAccount, .administrator): throw WireError.accountNeeded("DELETEUSER")
+    default: break
+    }
     switch request {
     case .signUp(let email, let password, let username):
       return try await signUp(email: email, password: password, username: username, from: address)

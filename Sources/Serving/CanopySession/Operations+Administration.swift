@@ -26,7 +26,11 @@ extension Operations {
       }
       return Session.Completion(reply)
     } catch {
-      return Session.Completion(storeError(error))
+      var known = storeError(error)
+      if let error = error as? UncertainChange {
+        known = WireError(.unavailable, error.administratorSentence)
+      }
+      return Session.Completion(known)
     }
   }
 
@@ -62,7 +66,7 @@ extension Operations {
     case .log(let page): try log(page)
     case .logLevel(let level): logLevel(level)
     case .namespaces: try await listNamespaces()
-    case .makePass: .json(ReplyJSON(passes.make()))
+    case .makePass: .json(makePass())
     case .endPass(let token): .json(.bool(passes.end(token)))
     case .makeBackup: .json(try await requireBackups().make())
     case .listBackups: try bounded(try await requireBackups().list(), "list the folder backups")

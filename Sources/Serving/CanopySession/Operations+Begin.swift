@@ -51,7 +51,7 @@ extension Operations {
       var farewell = Session.Completion(.farewell)
       farewell.closes = true
       completion(farewell)
-    case .use(let name): Task { completion(await use(name)) }
+    case .use(let name): Task { completion(await use(name, turns)) }
     case .onDisconnect(let request, let text):
       let owner = quotaOwner(identity, at: address, turns)
       do throws(WireError) {

@@ -192,8 +192,10 @@ extension Operations {
     let completion = request.context.completion
     request.context.begin { [self] in
       do {
-        let reply = try await hashing(request.context.turns, in: { [engine] in engine.root }) {
-          [self] root, pause -> Reply? in
+        let reply = try await hashing(
+          request.context.turns, in: { [engine] in engine.root },
+          of: { $0.at(request.location) }
+        ) { [self] root, pause -> Reply? in
           // The rules may deny by now what they allowed when the request was decided.
           guard mayRead(request, in: root) else { throw WireError.denied }
           return try compare(root.at(request.location), request, round: round, pausing: pause)

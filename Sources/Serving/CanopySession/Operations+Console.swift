@@ -5,6 +5,15 @@ internal import Logging
 
 /// Requests of the console.
 extension Operations {
+  /// Makes a pass, and says at which address the console is.
+  func makePass() -> ReplyJSON {
+    let grant = passes.make()
+    return [
+      "token": .text(grant.token), "expires": .number(grant.expires),
+      "console": consoleAddress.text.map { .text($0) } ?? .null,
+    ]
+  }
+
   /// Logs in as the administrator with a pass, or with the token that it gave.
   ///
   /// Both are only for clients on this machine: a pass is made for a person who sits at it. Only the line protocol has
@@ -50,12 +59,5 @@ extension Operations {
       "names": .array(([.default] + names).map { .text("\($0)") }),
     ]
     return try bounded(json, "list them with canopy namespace list")
-  }
-}
-
-extension ReplyJSON {
-  /// The token of a grant and the time at which it expires.
-  init(_ grant: AdministratorPasses.Grant) {
-    self = ["token": .text(grant.token), "expires": .number(grant.expires)]
   }
 }

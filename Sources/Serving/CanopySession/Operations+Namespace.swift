@@ -1,4 +1,4 @@
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyTree
 public import CanopyWire
 
@@ -12,19 +12,25 @@ extension Operations {
 
   /// Opens a namespace if it is not open, and keeps it open for the caller.
   ///
+  /// - Parameter turns: the connection of the request and its network; nil for a request of the server.
   /// - Throws: `WireError` if the name is invalid, the namespace does not exist or cannot be opened, or too many are in
   ///   use.
-  public func lease(ofNamespace name: String) async throws(WireError) -> NamespaceLease {
-    try await lease(of: try NamespaceName(name))
+  public func lease(
+    ofNamespace name: String, turns: TurnGroup? = nil
+  ) async throws(WireError) -> NamespaceLease {
+    try await lease(of: try NamespaceName(name), turns: turns)
   }
 
   /// Opens a namespace if it is not open, and keeps it open for the caller.
   ///
+  /// - Parameter turns: the connection of the request and its network; nil for a request of the server.
   /// - Throws: `WireError` if the namespace does not exist or cannot be opened, or too many are in use.
-  public func lease(of name: NamespaceName) async throws(WireError) -> NamespaceLease {
+  public func lease(
+    of name: NamespaceName, turns: TurnGroup? = nil
+  ) async throws(WireError) -> NamespaceLease {
     let home = home ?? self
     if name == .default { return NamespaceLease(home, whenReleased: nil) }
-    return try await namespaces.lease(name, of: home)
+    return try await namespaces.lease(name, of: home, for: turns)
   }
 
   /// Whether a namespace does not exist yet, on a server that creates namespaces by itself. A read must not create it.
@@ -36,9 +42,9 @@ extension Operations {
   }
 
   /// Opens a namespace for a connection.
-  func use(_ name: NamespaceName) async -> Session.Completion {
+  func use(_ name: NamespaceName, _ turns: TurnGroup?) async -> Session.Completion {
     do throws(WireError) {
-      let lease = try await lease(of: name)
+      let lease = try await lease(of: name, turns: turns)
       var completion = Session.Completion(.json(.text("\(name)")))
       completion.namespace = lease
       return completion

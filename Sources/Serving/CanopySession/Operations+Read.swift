@@ -45,10 +45,11 @@ extension Operations {
     }
     do {
       return try await withTaskCancellationHandler {
-        if request.wantsETag {
-          if let reply = try await hashing(turns, in: root, hash) { return reply }
+        if let location = request.locationOfETag {
+          let value = { @Sendable (root: Node) in root.at(location) }
+          if let reply = try await hashing(turns, in: root, of: value, hash) { return reply }
           let root = await rootAfterEvents()
-          let reply = try await hashing(turns, in: { root }, hash)
+          let reply = try await hashing(turns, in: { root }, of: value, hash)
           return reply ?? .failure(WireError.tooManyEvents)
         }
         let reply = try await longWork.withTurn(of: turns) { () -> Reply? in
@@ -413,12 +414,12 @@ final class Interruption: Sendable {
 }
 
 extension ReadRequest {
-  /// Whether the reply has the ETag of a value.
-  fileprivate var wantsETag: Bool {
+  /// The location of the value whose ETag the reply has; nil for a reply without one.
+  fileprivate var locationOfETag: Location? {
     switch self {
-    case .get(_, let options): options.wantsETag
-    case .atLeast(_, let read): read.wantsETag
-    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys, .count: false
+    case .get(let location, let options): options.wantsETag ? location : nil
+    case .atLeast(_, let read): read.locationOfETag
+    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys, .count: nil
     }
   }
 }

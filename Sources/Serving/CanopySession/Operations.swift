@@ -28,6 +28,8 @@ public final class Operations: Sendable {
   let administratorToken: AdministratorToken
   /// The passes to the console.
   let passes: AdministratorPasses
+  /// The address of the console.
+  public let consoleAddress: ConsoleAddress
   /// The bounds on requests, replies and connections.
   public let limits: Limits
   let version: String
@@ -85,6 +87,8 @@ public final class Operations: Sendable {
   let longWork: TurnQueue
   /// Admits one caller of `hashing` at a time, which takes many turns of `longWork`.
   let hashWork: TurnQueue
+  /// The turns of hashing values of at most `shortHashBytesMax`.
+  let shortHashWork: TurnQueue
   /// The turns of decoding texts of `longTextBytes` to `hugeTextBytes`: see `decodeBeside`.
   let textWork: TurnQueue
   /// Admits one decoding of a longer text of each network at a time, which takes many turns of `longWork`.
@@ -152,6 +156,7 @@ public final class Operations: Sendable {
     randomBytes = AccountEnvironment.live.random
     passes = AdministratorPasses(
       environment: AccountEnvironment(now: now, random: randomBytes))
+    consoleAddress = ConsoleAddress()
     self.disconnectStore = disconnectStore
     self.rules = rules
     self.limits = limits
@@ -170,6 +175,7 @@ public final class Operations: Sendable {
     self.logger = logger
     longWork = TurnQueue(width: 1, charging: engine.elapsed)
     hashWork = TurnQueue(width: 1, charging: engine.elapsed)
+    shortHashWork = TurnQueue(width: 1, charging: engine.elapsed)
     textWork = TurnQueue(width: 1)
     decodings = NetworkTurns()
     eventWork = TurnQueue(width: 1)
@@ -206,6 +212,7 @@ public final class Operations: Sendable {
     identityService = home.identityService
     administratorToken = home.administratorToken
     passes = home.passes
+    consoleAddress = home.consoleAddress
     randomBytes = home.randomBytes
     limits = home.limits
     version = home.version
@@ -228,6 +235,7 @@ public final class Operations: Sendable {
     storage = nil
     longWork = home.longWork
     hashWork = home.hashWork
+    shortHashWork = home.shortHashWork
     textWork = home.textWork
     decodings = home.decodings
     eventWork = home.eventWork
@@ -259,6 +267,7 @@ public final class Operations: Sendable {
   ///
   /// - Throws: `WireError` if no user has logged in, or the session has ended.
   func session(of identity: Identity) throws(WireError) -> UserSession {
+    if case .administrator = identity { throw .userNeeded }
     guard case .user(let session) = identity else { throw .loginNeeded }
     guard session.isValid(at: now()) else { throw .sessionEnded }
     return session

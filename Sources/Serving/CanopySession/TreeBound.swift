@@ -25,6 +25,8 @@ public final class TreeBound: Sendable {
   private let uncounted = Atomic(0)
   private let full = Atomic(false)
   private let refusedCount = Atomic(0)
+  /// The number of trees.
+  private let trees = Atomic(0)
 
   /// Creates a bound for trees that `count` adds.
   public init(bytesMax: Int, logger: Logger) {
@@ -44,6 +46,17 @@ public final class TreeBound: Sendable {
 
   /// Whether at least some sixteenths of the bound may be used.
   fileprivate func mayUse(sixteenths: Int) -> Bool { bytesAtMost >= bytesMax / 16 * sixteenths }
+
+  /// The part of the bound that may stay uncounted in one tree, if all trees together may keep some sixteenths uncounted,
+  /// also those that get no more commits.
+  fileprivate func share(sixteenths: Int) -> Int {
+    bytesMax / 16 * sixteenths / max(1, trees.load(ordering: .relaxed))
+  }
+
+  /// Adds trees, or takes them away if the number is negative.
+  fileprivate func change(treesBy difference: Int) {
+    trees.wrappingAdd(difference, ordering: .relaxed)
+  }
 
   /// The bytes of all trees up to which a namespace is opened. The rest is left to the writes of those in use.
   var bytesMaxOfOpening: Int { bytesMax - bytesMax / 64 }
@@ -114,8 +127,9 @@ public final class TreeBound: Sendable {
 /// administrator, of other nodes, a restore and an import.
 ///
 /// Far below the bound, commits only add the bytes of their text. The tree is counted again, on another thread, when the
-/// most that they can have added comes near the bound. Near the bound, the engine's thread measures
-/// what a commit adds before it accepts the commit, and the other thread counts the pages that commits change.
+/// most that they can have added is a quarter of the bound or comes near the bound; for large commits, a sixteenth. It is
+/// also counted when the engine's thread had to measure a commit. Near the bound, that thread measures what a commit adds
+/// before it accepts the commit, and the other thread counts the pages that commits change.
 ///
 /// A count of a large tree may cost more than all commits since the last count. From then on, the other thread counts the
 /// pages that commits change also below that, in groups of many commits.
@@ -124,6 +138,9 @@ public final class TreeBound: Sendable {
 /// than `stepsPerCommitMax` nodes for each of them, O(log n) for each location that differs instead. For each commit on
 /// the engine's thread O(1), and near the bound O(log n) for each location that differs.
 public final class TreeCount: CommitObserver {
+  /// The most bytes of a commit from which on it is a large one. Counting it costs much less than making it, and a few of
+  /// them may take the estimate to the bound.
+  private static let largeCommitBytes = 64 * 1024
   /// The bytes of memory that count for one byte of the text of a commit of another node.
   private static let memoryOfTextByteMax = 32
   /// The children of added indexes that are counted on the engine's thread: some tens of microseconds.
@@ -144,7 +161,9 @@ public final class TreeCount: CommitObserver {
     var since = 0
     /// The most bytes that commits have added which were not measured, since the tree that is counted or was counted last.
     var uncounted = 0
-    /// The same number of the tree that is being counted.
+    /// The part of it that large commits may have added.
+    var large = 0
+    /// The same number as `uncounted` of the tree that is being counted.
     var counting = 0
     /// The bytes of text that commits have removed since that tree.
     var removed = 0
@@ -155,6 +174,9 @@ public final class TreeCount: CommitObserver {
     var admittedAtMost = 0
     /// Whether the tree is near the bound.
     var isNear = false
+    /// Whether the engine's thread has to measure commits, because the tree may be near the bound. If only the most bytes
+    /// of earlier commits are the reason, it ends with the next count.
+    var mustMeasure = false
     /// The bytes at which a whole count took too many steps; nil if whole counts are cheap.
     var expensiveBytes: Int?
     /// The number of counts of the whole tree since the start.
@@ -176,6 +198,7 @@ public final class TreeCount: CommitObserver {
   /// - Precondition: the engine does not run yet, or is idle: its thread waits for the count.
   public init(of engine: Engine, in bound: TreeBound, counted: Int? = nil) {
     self.bound = bound
+    bound.change(treesBy: 1)
     let root = engine.add(self).root
     // The start waits for it.
     let bytes = counted ?? TreeCount.bytesAtStart(of: root)
@@ -193,6 +216,7 @@ public final class TreeCount: CommitObserver {
     state.withLock { state in
       guard !state.hasEnded else { return }
       state.hasEnded = true
+      bound.change(treesBy: -1)
       bound.change(by: -state.bytes - state.admitted)
       bound.change(uncountedBy: -state.uncounted - state.counting - state.admittedAtMost)
       state.bytes = 0
@@ -255,6 +279,7 @@ public final class TreeCount: CommitObserver {
         case nil: most = commit.textBytes * TreeCount.memoryOfTextByteMax
         }
         atMost += most
+        if most >= TreeCount.largeCommitBytes { state.large += most }
         guard !isNear else { continue }
         // The text also has the keys of the paths, which may exist. A removed text may have taken fewer bytes of memory,
         // or more.
@@ -273,7 +298,7 @@ public final class TreeCount: CommitObserver {
       }
       publish(growth, atMost, in: &state)
       // A count that is under way will change the most bytes.
-      let mayBeNear = self.mayBeNear && !state.isCounting
+      let mayBeNear = self.mayBeNear(state) && !state.isCounting || hasMuchUncounted(state)
       let counts =
         isNear || replacesAll || state.removed >= removedMax
         || (commits.isEmpty ? !isCounted : mayBeNear)
@@ -288,14 +313,21 @@ public final class TreeCount: CommitObserver {
   }
 
   /// Whether the tree is to be counted, because the bound may nearly be reached. That is before `admit` has commits
-  /// measured.
-  private var mayBeNear: Bool { bound.mayUse(sixteenths: 13) }
+  /// measured, unless one commit adds so much that it passes both bounds.
+  private func mayBeNear(_ state: State) -> Bool {
+    bound.mayUse(sixteenths: 13) || state.mustMeasure
+  }
+
+  /// Whether the tree is to be counted, so that the most bytes of commits take a small part of the bound only.
+  private func hasMuchUncounted(_ state: State) -> Bool {
+    state.uncounted >= bound.share(sixteenths: 4) || state.large >= bound.share(sixteenths: 1)
+  }
 
   /// The bytes of removed texts after which the tree is counted again: they may have taken an eighth of the bound.
   private var removedMax: Int { bound.bytesMax / 8 / TreeCount.memoryOfTextByteMax }
 
   /// The most bytes of commits after which a difference is counted. Until then, the replaced pages stay in memory.
-  private var differenceMax: Int { bound.bytesMax / 64 }
+  private var differenceMax: Int { min(bound.bytesMax / 64, bound.share(sixteenths: 4)) }
 
   /// Counts commits that were published, instead of the bytes that were admitted for them.
   private func publish(_ growth: Int, _ atMost: Int, in state: inout State) {
@@ -338,12 +370,14 @@ public final class TreeCount: CommitObserver {
         state.isCounting = false
         return nil
       }
-      let (commits, isNecessary) = (state.commits, mayBeNear)
+      let isNecessary = mayBeNear(state) || hasMuchUncounted(state)
+      let commits = state.commits
+      state.mustMeasure = false
       state.commits = 0
       state.since = 0
       state.removed = 0
       state.counting += state.uncounted
-      state.uncounted = 0
+      (state.uncounted, state.large) = (0, 0)
       return (latest, state.counted, commits, isNecessary)
     }
   }
@@ -385,8 +419,12 @@ extension TreeCount: TreeMemory {
 
   /// Counts a commit that adds at most some bytes, unless seven eighths of the bound may be used then.
   public func admit(atMost bytes: Int) -> Bool {
-    guard bytes < bound.bytesMax / 8 * 7 - bound.bytesAtMost else { return false }
+    let fits = bytes < bound.bytesMax / 8 * 7 - bound.bytesAtMost
     return state.withLock { state in
+      guard fits else {
+        state.mustMeasure = true
+        return false
+      }
       guard !state.hasEnded else { return true }
       state.admittedAtMost += bytes
       bound.change(uncountedBy: bytes)

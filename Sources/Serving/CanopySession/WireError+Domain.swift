@@ -85,6 +85,15 @@ extension WireError {
   static let loginNeeded = WireError(
     .unauthenticated, "log in first: LOGIN email password, or SIGNUP email password username")
 
+  static let userNeeded = WireError(
+    .unauthenticated,
+    "this request needs a user, and the administrator is not one: log in with LOGIN email password")
+  /// Returns the error for a request of a user about the own account that the administrator makes.
+  static func accountNeeded(_ request: String) -> WireError {
+    WireError(
+      .unauthenticated, "the administrator has no account: name the user, with \(request) user")
+  }
+
   static let administratorNeeded = WireError(
     .permissionDenied,
     "this is for the administrator: AUTH with the token in the data folder's admin-token")

@@ -38,6 +38,8 @@ struct AdministratorConnection {
   ) async throws -> R {
     try OpenFiles.raised().checkClient()
     guard let token = try AdministratorToken.load(from: folder) else {
+      // A command may be creating the folder.
+      if FolderUse.isUsed(folder) { throw NoServer(folder: folder) }
       throw Failure(
         "\(folder) has no \(AdministratorToken.fileName); "
           + "name the data folder of a server that was started at least once")
@@ -50,7 +52,7 @@ struct AdministratorConnection {
 
   /// Connects, and closes the connection after `body`.
   ///
-  /// - Throws: `Failure` if no server listens, or if the server belongs to another user than the folder.
+  /// - Throws: `NoServer` if no server listens; `Failure` if the server belongs to another user than the folder.
   static func open<R: Sendable>(
     folder: String,
     _ body: @Sendable (inout AdministratorConnection) async throws -> R
@@ -84,8 +86,7 @@ struct AdministratorConnection {
           }
       }
     } catch {
-      throw Failure(
-        "no server is running on \(folder); start one with canopy serve --data \(folder)")
+      throw NoServer(folder: folder)
     }
   }
 

@@ -18,6 +18,12 @@ struct Backup: AsyncParsableCommand {
   @OptionGroup var folder: FolderOption
   @Argument(help: "The file to write.") var file: String
 
+  func validate() throws {
+    guard !file.isEmpty else {
+      throw ValidationError("the name of the file is empty; name a file to write")
+    }
+  }
+
   func run() async throws {
     try await Failure.explaining {
       let folder = try folder.folder()
@@ -29,11 +35,10 @@ struct Backup: AsyncParsableCommand {
       _ = try self.folder.existingFolder()
       try checkTarget()
       try NamespaceFolders(folder).checkIsOutside(file)
-      let made: (sequence: Int64, bytes: Int)
-      do {
-        made = try await makeOfFolder(folder)
-      } catch StoreError.inUse {
-        made = try await makeOfServer(folder)
+      let made: (sequence: Int64, bytes: Int) = try await FolderUse.choose(folder) {
+        try await makeOfFolder(folder)
+      } onServer: {
+        try await makeOfServer(folder)
       }
       try Output.line(
         "\(file) has commit \(made.sequence) and all before it, in \(made.bytes) bytes")
@@ -85,7 +90,9 @@ struct Backup: AsyncParsableCommand {
     guard let name = reply["file"]?.string, let sequence = reply["seq"]?.integer,
       let bytes = reply["bytes"]?.integer
     else { throw Failure("the server's reply has no file; see the server's log") }
-    try Self.move(folder + "/" + Backups.folderName + "/" + name, to: file)
+    try await Interruption.removing([Self.temporary(for: file)]) {
+      try Self.move(folder + "/" + Backups.folderName + "/" + name, to: file)
+    }
     return (sequence, Int(bytes))
   }
 
@@ -100,6 +107,11 @@ struct Backup: AsyncParsableCommand {
         try await Task.sleep(for: .milliseconds(500))
       }
     }
+  }
+
+  /// Returns the path of the file that becomes a file when it is complete.
+  private static func temporary(for file: String) -> String {
+    file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
   }
 
   /// Moves the backup of the server to the name of the file, on another disk by a copy.
@@ -122,9 +134,8 @@ struct Backup: AsyncParsableCommand {
       throw Failure("\(made) cannot be read: \(String(cString: strerror(errno)))")
     }
     defer { close(source) }
-    let temporary = file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
     do {
-      try AtomicFile.replace(file, temporary: temporary) { write in
+      try AtomicFile.replace(file, temporary: temporary(for: file)) { write in
         var buffer = [UInt8](repeating: 0, count: 1024 * 1024)
         while true {
           let count = read(source, &buffer, buffer.count)

@@ -159,6 +159,8 @@ struct Failure: Error, CustomStringConvertible {
     case let error as BackupError: description = error.sentence
     case let error as JournalError: description = error.description
     case let error as AccountError: description = error.sentence
+    case let error as UncertainChange:
+      description = "\(error.administratorSentence) (\(error.reason))"
     case let error as SocialError: description = error.sentence
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
@@ -167,6 +169,7 @@ struct Failure: Error, CustomStringConvertible {
     case let error as TLSCertificateError: description = error.sentence
     case let error as IdentityKeysError: description = error.sentence
     case let error as OpenFilesError: description = error.sentence
+    case let error as NoServer: description = error.sentence
     case let error as LocalSocketError: description = error.sentence
     case let error as RulesError: description = error.description
     case let error as RulesFileError: description = error.sentence

@@ -9,14 +9,19 @@ struct Console: AsyncParsableCommand {
       program as an argument, because all users of a machine see the arguments of programs.
       """)
   @OptionGroup var server: AdministratorOptions
-  @Option(help: "The address of the HTTP port (http://127.0.0.1:9000).") var address: String?
+  @Option(help: "The address of the HTTP port (the server says it).") var address: String?
 
   func run() async throws {
     try await Failure.explaining {
-      let address = try Setting.value("address", address, default: "http://127.0.0.1:9000")
+      let given = try Setting.value("address", address)
       let reply = try await server.use { connection in try await connection.success("PASS") }
       guard let token = reply["token"]?.string else {
         throw Failure("the server has answered without a token; run canopy of the server's version")
+      }
+      // A server of an older version does not say its address.
+      let address = given ?? reply["console"]?.string ?? "http://127.0.0.1:9000"
+      guard given != nil || reply["console"] != .null else {
+        throw Failure("the server has no HTTP port; start it with --http-port 9000")
       }
       try Output.line("\(address)/console/#pass=\(token)")
     }

@@ -27,7 +27,7 @@ struct Export: AsyncParsableCommand {
       if let path = target?.path {
         try NamespaceFolders(try folder.existingFolder()).checkIsOutside(path)
       }
-      try await Interruption.removingCopies {
+      try await Interruption.removingCopies(and: [target?.temporary].compactMap(\.self)) {
         let store = try SQLiteStore.reading(source)
         if let loss = store.losses.first { throw Failure(loss) }
         let node = try await store.tree().root.at(path)

@@ -21,6 +21,14 @@ struct ExportFile {
   /// The path of the regular file that is replaced or created, without a symbolic link at its end; nil for a stream.
   var path: String? { if case .regular(let path) = kind { path } else { nil } }
 
+  /// The path of the temporary file, which an interruption leaves; nil for a stream.
+  var temporary: String? { path.map { Self.temporary(for: $0) } }
+
+  /// Returns the path of a temporary file. Two exports to the same file have different ones.
+  private static func temporary(for path: String) -> String {
+    path + ".part-\(ProcessInfo.processInfo.processIdentifier)"
+  }
+
   /// Finds the kind of the file with a name, without opening it.
   ///
   /// - Throws: `Failure` for a directory, a socket, and a link to a missing file.
@@ -77,10 +85,8 @@ struct ExportFile {
       // A pipe or a terminal cannot be synchronized, and need not be.
       if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure(errno) }
     case .regular(let path):
-      // Two exports to the same file have different temporary files.
-      let temporary = path + ".part-\(ProcessInfo.processInfo.processIdentifier)"
       do {
-        try AtomicFile.replace(path, temporary: temporary, body)
+        try AtomicFile.replace(path, temporary: Self.temporary(for: path), body)
       } catch let error as FileError {
         throw failure(error.code)
       }

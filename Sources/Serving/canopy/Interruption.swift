@@ -3,7 +3,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// The removal of the temporary folders of a command that SIGINT or SIGTERM ends.
+/// The removal of the temporary files and folders of a command that SIGINT, SIGTERM or SIGHUP ends. A terminal that is
+/// closed sends SIGHUP.
 enum Interruption {
   private static let folders = Mutex<[String]>([])
   private static let sources = Mutex<[any DispatchSourceSignal]>([])
@@ -24,12 +25,15 @@ enum Interruption {
     folders.withLock { $0 = paths }
     sources.withLock { sources in
       guard sources.isEmpty else { return }
-      sources = [SIGINT, SIGTERM].map { number in
-        signal(number, SIG_IGN)
+      sources = [SIGINT, SIGTERM, SIGHUP].compactMap { number in
+        let earlier = signal(number, SIG_IGN)
+        // `nohup` starts a command with SIGHUP ignored, so that it goes on when its terminal is closed.
+        guard number != SIGHUP || !isIgnored(earlier) else { return nil }
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
-          for path in folders.withLock({ $0 }) { try? FileManager.default.removeItem(atPath: path) }
-          exit(128 + number)
+          for path in folders.withLock({ $0 }) { remove(path) }
+          // At once, so that the command does not create anything again.
+          _exit(128 + number)
         }
         source.activate()
         return source
@@ -37,5 +41,18 @@ enum Interruption {
     }
     defer { folders.withLock { $0 = [] } }
     return try await body()
+  }
+
+  private static func isIgnored(_ handler: sighandler_t?) -> Bool {
+    unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
+  }
+
+  /// Removes a file or a folder. The command may be writing into the folder meanwhile, and then the first try may fail.
+  private static func remove(_ path: String) {
+    for _ in 0..<10 {
+      var status = stat()
+      guard lstat(path, &status) == 0 else { return }
+      try? FileManager.default.removeItem(atPath: path)
+    }
   }
 }

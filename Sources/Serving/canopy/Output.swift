@@ -11,13 +11,6 @@ enum Output {
     try bytes(Data((shown(text) + "\n").utf8))
   }
 
-  /// Prints the line of a listener that is ready. The server also serves if stdout is closed.
-  static func ready(_ name: String, _ host: String, _ port: Int, _ logger: Logger) {
-    let ready = "ready \(name) \(host.contains(":") ? "[\(host)]" : host):\(port)"
-    logger.info("a port is open", metadata: ["listener": "\(name)", "port": "\(port)"])
-    do { try line(ready) } catch { logger.warning("\(ready), but stdout is closed") }
-  }
-
   /// Writes bytes to stdout without buffering.
   static func bytes(_ data: Data) throws {
     try data.withUnsafeBytes { try bytes($0) }
@@ -103,5 +96,33 @@ enum Output {
   /// Returns a number of bytes as text in MiB.
   static func megabytes(_ bytes: Int) -> String {
     "\(bytes / 1_048_576) MiB"
+  }
+}
+
+/// The lines of the listeners of a server. They are printed when all ports are open: if one of them is in use, the server
+/// ends, and none was ready.
+final class ReadyLines: Sendable {
+  private let count: Int
+  private let logger: Logger
+  private let lines = Mutex<[String]>([])
+
+  /// - Parameter count: the number of listeners.
+  init(of count: Int, _ logger: Logger) {
+    self.count = count
+    self.logger = logger
+  }
+
+  /// Notes a listener that is ready. The server also serves if stdout is closed.
+  func note(_ name: String, _ host: String, _ port: Int) {
+    logger.info("a port is open", metadata: ["listener": "\(name)", "port": "\(port)"])
+    let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
+    let line = "ready \(name) \(isIPv6 ? "[\(host)]" : host):\(port)"
+    let complete = lines.withLock { lines in
+      lines.append(line)
+      return lines.count == count ? lines : []
+    }
+    for line in complete {
+      do { try Output.line(line) } catch { logger.warning("\(line), but stdout is closed") }
+    }
   }
 }

@@ -33,17 +33,18 @@ struct Repair: AsyncParsableCommand {
       try new.checkIsFree()
       try folders.checkIsOutside(new.path)
       let work = "\(new.path).repairing-\(ProcessInfo.processInfo.processIdentifier)"
-      guard mkdir(work, 0o700) == 0 else {
-        throw Failure("\(work) cannot be created: \(String(cString: strerror(errno)))")
-      }
-      defer { try? FileManager.default.removeItem(atPath: work) }
       return try await Interruption.removing([work]) {
+        guard mkdir(work, 0o700) == 0 else {
+          throw Failure("\(work) cannot be created: \(String(cString: strerror(errno)))")
+        }
+        defer { try? FileManager.default.removeItem(atPath: work) }
         var lines: [String] = []
         for name in try [.default] + folders.names() {
           lines += try await repair(name, from: folders, to: NamespaceFolders(work))
         }
         lines += try await repairSecrets(from: folders, to: work)
         let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
+          .map { $0.naming(new.path, for: work) }
         try new.replace(by: work)
         for line in lines { try Output.line(line) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
@@ -64,10 +65,13 @@ struct Repair: AsyncParsableCommand {
   ) async throws -> [String] {
     let (source, copy) = (folders.path(of: name), new.path(of: name))
     do {
-      do {
-        try FileManager.default.createDirectory(
-          atPath: copy, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-      } catch { throw Failure("\(copy) cannot be created: \(error.localizedDescription)") }
+      // Not the folder of the whole, which a signal may just have removed.
+      let above = URL(fileURLWithPath: copy).deletingLastPathComponent().path
+      for folder in name == .default ? [] : [above, copy] {
+        guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
+          throw Failure("\(folder) cannot be created: \(String(cString: strerror(errno)))")
+        }
+      }
       try SQLiteStore.copyFiles(of: source, to: copy)
       let (lost, record) = try await removeDamage(in: copy)
       let lines =
@@ -76,12 +80,13 @@ struct Repair: AsyncParsableCommand {
           from: source, to: copy, initial: name == .default ? .blog : .locked, after: record)
       return lines.map { "namespace \(name): \($0)" }
     } catch {
+      let error = (error as? StoreError)?.naming(source, for: copy) ?? error
       guard name != .default else { throw error }
       guard case StoreError.damaged(let sentence) = error else {
         throw Failure("the namespace \(name) cannot be repaired: \(Failure(error).description)")
       }
       try FileManager.default.removeItem(atPath: copy)
-      return ["namespace \(name): lost as a whole: \(sentence)"]
+      return ["namespace \(name): lost as a whole: \(StoreError.withoutAdvice(sentence))"]
     }
   }
 

@@ -74,14 +74,17 @@ struct Restore: AsyncParsableCommand {
           // The rest of the backup is whole, and the next start makes new secrets.
           lost = await SmallFiles.removeDamagedSecrets(in: unpacked)
           let check = FolderCheck(NamespaceFolders(unpacked))
-          let problems = try await check.run()
+          let problems = try await check.run().map { $0.naming(file, for: unpacked) }
           if let problem = problems.first(where: { $0.kind == .damage }) {
             throw Failure("the restored folder would be damaged: \(problem.text)")
           }
-          // The server had them too, so they are no reason to lose the backup.
-          for problem in problems {
-            Output.note("a problem of the backup remains: \(problem.text)")
-          }
+          // The server had them too, or the point is in the middle of a sign-up, so they are no reason to lose the
+          // backup.
+          let origin =
+            outcomes.contains { $0.isEarlier }
+            ? "a problem remains, which the backup has or the chosen point causes"
+            : "a problem of the backup remains"
+          for problem in problems { Output.note("\(origin): \(problem.text)") }
         }
         return (outcomes, lost)
       }
@@ -118,7 +121,10 @@ struct Restore: AsyncParsableCommand {
     try store.close()
     let removed = try result.get()
     if removed > 0 {
-      Output.note("\(removed) accounts are removed, because they were opened later")
+      Output.note(
+        removed == 1
+          ? "1 account is removed, because it was opened later"
+          : "\(removed) accounts are removed, because they were opened later")
     }
   }
 }
@@ -128,11 +134,19 @@ struct Moment {
   /// Milliseconds since 1970.
   let milliseconds: Int64
 
+  /// The least number that is taken for milliseconds. It is of the year 1973. As a number of seconds it is of the year 5138.
+  private static let millisecondsMin: Int64 = 100_000_000_000
+
   /// Reads milliseconds since 1970, or a text such as `2026-01-31T12:00:00Z`.
   ///
-  /// - Throws: `ValidationError` for another text, and for a date that does not exist.
+  /// - Throws: `ValidationError` for another text, for a date that does not exist, and for a number that must be in seconds.
   init(_ argument: String) throws {
     if let number = Int64(argument) {
+      guard number >= Self.millisecondsMin else {
+        throw ValidationError(
+          "\(argument) milliseconds since 1970 are before any commit: a time is in milliseconds, not in seconds"
+        )
+      }
       milliseconds = number
       return
     }

@@ -39,9 +39,12 @@ struct Seed: AsyncParsableCommand {
     let filling = folder + ".seeding-\(ProcessInfo.processInfo.processIdentifier)"
     let counts: Fixture.Counts
     do {
-      let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
-      counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-      try Self.move(filling, to: folder)
+      counts = try await Interruption.removing([filling]) {
+        let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
+        let counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
+        try Self.move(filling, to: folder)
+        return counts
+      }
     } catch {
       try? FileManager.default.removeItem(atPath: filling)
       throw error

@@ -133,7 +133,7 @@ struct Serve: AsyncParsableCommand {
   var threads: Int?
   @Flag(
     help:
-      "Check the options, the certificate and the rules, and end: a server would start, or an error says why not."
+      "Check the options, the address, the certificate and the rules, and end: an error says why no server would start. The ports and the data are not checked."
   )
   var check = false
   @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
@@ -152,7 +152,8 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing. Those of several nodes are in their
     // journal.
     let rules = try RulesKeeper(folder: settings.postgres == nil ? settings.folder : nil)
-    if check { return }
+    if check { return try await ListenError.check(host: settings.listener.host) }
+    let reload = await CertificateReload(settings.listener.certificate, logger: logger)
     let metrics = MetricsRegistry(
       now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }, roughNow: RoughTime.now)
     let node = try settings.postgres.map { _ in try NodeFolder(settings.folder) }
@@ -166,13 +167,6 @@ struct Serve: AsyncParsableCommand {
     if let backups { metrics.collect(from: backups) }
     let scrubber = shared == nil ? Scrubber(ofServerOn: settings) : nil
     if let scrubber { metrics.collect(from: scrubber) }
-    var reload: CertificateReload?
-    if let certificate = settings.listener.certificate {
-      reload = await CertificateReload(certificate, logger: logger)
-    } else if manager != nil {
-      // A reload by the service manager sends SIGHUP, which would end the process. There is no certificate to read again.
-      signal(SIGHUP, SIG_IGN)
-    }
     // Services shut down in reverse order: the service manager hears of it first. Then a backup that is being made ends,
     // because a client may wait for it; then the listeners, and last the engine, on which all others depend.
     var services: [any Service] = [EngineService(parts: parts)]
@@ -186,7 +180,7 @@ struct Serve: AsyncParsableCommand {
     ]
     if shared == nil { services.append(FreeSpaceWatch(operations.freeSpace, of: settings)) }
     services.append(listeners)
-    if let reload { services.append(reload) }
+    services.append(reload)
     if operations.hasLease { services.append(LeaseService(operations: operations)) }
     if let scrubber { services.append(ScrubService(scrubber: scrubber)) }
     if let backups { services.append(BackupService(backups: backups)) }
@@ -247,6 +241,7 @@ struct Serve: AsyncParsableCommand {
     settings.noteReduction()
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover(isStart: true)
+    if shared == nil { try await noteLostSecrets(of: parts, settings) }
     if parts.engine.isShared {
       try rules.begin(following: parts.engine, logger: settings.logger)
     } else {
@@ -255,6 +250,19 @@ struct Serve: AsyncParsableCommand {
         acceptsLoss: settings.store.acceptsLoss, logger: settings.logger)
     }
     return parts
+  }
+
+  /// Logs the secrets that a folder has lost. A folder that a command has filled, and that no server has served yet, has
+  /// neither secrets nor a record of its rules.
+  private func noteLostSecrets(of parts: Composition, _ settings: Settings) async throws {
+    guard parts.engine.snapshot.sequence > 0, try await parts.store.rulesRecord() != nil else {
+      return
+    }
+    for name in SmallFiles.secrets where access(settings.folder + "/" + name, F_OK) != 0 {
+      settings.logger.notice(
+        "a file of secrets is missing and written again, so older tokens are no longer valid",
+        metadata: ["file": "\(name)"])
+    }
   }
 
   /// Returns the operations that requests ask for.
@@ -275,14 +283,6 @@ struct Serve: AsyncParsableCommand {
           engine: settings.engine, measured: { Composition.measured($0, in: metrics) },
           logger: logger))
     } else {
-      if parts.engine.snapshot.sequence > 0 {
-        for name in [AdministratorToken.fileName, IdentityKeys.fileName]
-        where access(folder + "/" + name, F_OK) != 0 {
-          logger.notice(
-            "a file of secrets is missing and written again, so older tokens are no longer valid",
-            metadata: ["file": "\(name)"])
-        }
-      }
       keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
       token = try AdministratorToken.loadOrCreate(in: folder)
       let folders = NamespaceFolders(folder)
@@ -323,7 +323,7 @@ struct Serve: AsyncParsableCommand {
       storage: UserStorage(of: parts.engine, bytesMax: settings.limits.storageBytesMax))
   }
 
-  /// Returns the listeners of all ports. Each prints a line when it is ready.
+  /// Returns the listeners of all ports. When all are ready, a line is printed for each.
   ///
   /// - Parameter whenReady: called for each listener that is ready.
   private func listeners(
@@ -332,14 +332,16 @@ struct Serve: AsyncParsableCommand {
   ) -> ListenerService {
     let logger = settings.logger
     let isPlain = settings.listener.certificate == nil
+    let ready = ReadyLines(of: settings.gateway == nil ? 1 : 2, logger)
     let line = LineServer(operations, configuration: settings.listener, logger: logger) {
-      Output.ready(isPlain ? "line" : "tls", $0, $1, logger)
+      ready.note(isPlain ? "line" : "tls", $0, $1)
       whenReady()
     }
     let httpGate = ConnectionGate(sharingBoundsOf: line.gate)
     let http = settings.gateway.map {
       Gateway(operations, configuration: $0, gate: httpGate, logger: logger) {
-        Output.ready(isPlain ? "http" : "https", $0, $1, logger)
+        operations.consoleAddress.set(host: $0, port: $1, hasTLS: !isPlain)
+        ready.note(isPlain ? "http" : "https", $0, $1)
         whenReady()
       }
     }

@@ -162,13 +162,17 @@ struct MemoryReturn: Service {
 }
 
 /// The service that reads the certificate of the ports again at SIGHUP.
+///
+/// A service manager sends SIGHUP for a reload, and a terminal sends it when it is closed. Without this service it would
+/// end the process at once.
 struct CertificateReload: Service {
-  private let certificate: TLSCertificate
+  /// The certificate; nil for ports without TLS.
+  private let certificate: TLSCertificate?
   private let signals: UnixSignalsSequence
   private let logger: Logger
 
-  /// Takes SIGHUP from now on, which would end the process.
-  init(_ certificate: TLSCertificate, logger: Logger) async {
+  /// Takes SIGHUP from now on, also if it was ignored.
+  init(_ certificate: TLSCertificate?, logger: Logger) async {
     self.certificate = certificate
     self.logger = logger
     signals = await UnixSignalsSequence(trapping: .sighup)
@@ -176,6 +180,10 @@ struct CertificateReload: Service {
 
   func run() async {
     for await _ in signals.cancelOnGracefulShutdown() {
+      guard let certificate else {
+        logger.notice("SIGHUP has nothing to read again, because the ports have no certificate")
+        continue
+      }
       do throws(TLSCertificateError) {
         try certificate.reload()
         logger.notice("the certificate was read again; new connections use it")

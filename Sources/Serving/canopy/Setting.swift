@@ -52,7 +52,14 @@ struct FolderOption: ParsableArguments {
     let folder = try folder()
     func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
     guard has("canopy.sqlite") else {
-      if has("lock"), !has(NodeFolder.nameFile) { try SQLiteStore.reading(folder).close() }
+      if has("lock"), !has(NodeFolder.nameFile) {
+        do { try SQLiteStore.reading(folder).close() } catch StoreError.inUse {
+          throw Failure(
+            "\(folder)/canopy.sqlite is missing, although \(FolderUse.holder(of: folder)) uses the folder: put the file "
+              + "back, or save the tree of that server before you stop it, with /.json as its administrator"
+          )
+        }
+      }
       throw ValidationError(
         "\(folder) is not a Canopy data folder; name one with a file canopy.sqlite")
     }

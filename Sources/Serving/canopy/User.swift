@@ -36,14 +36,13 @@ struct User: AsyncParsableCommand {
         return try await AdministratorConnection.logIn(to: folder, onServer)
       }
       if !creates { _ = try option.existingFolder() }
-      let parts: Composition
-      do {
-        let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
-        parts = try await Composition(folder: folder, logger: logger)
-      } catch StoreError.inUse {
-        return try await AdministratorConnection.logIn(to: folder, onServer)
+      let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
+      return try await FolderUse.choose(folder) {
+        let parts = try await Composition(folder: folder, logger: logger)
+        return try await parts.use { try await inFolder(UserFolder(folder: folder, parts: $0)) }
+      } onServer: {
+        try await AdministratorConnection.logIn(to: folder, onServer)
       }
-      return try await parts.use { try await inFolder(UserFolder(folder: folder, parts: $0)) }
     }
   }
 

@@ -51,13 +51,13 @@ struct Verify: AsyncParsableCommand {
     let folder =
       FileManager.default.temporaryDirectory.path
       + "/canopy-verify-\(String(Composition.random(), radix: 16))"
-    guard mkdir(folder, 0o700) == 0 else {
-      throw Failure(
-        "\(folder) cannot be created: \(String(cString: strerror(errno))); name another place with TMPDIR"
-      )
-    }
-    defer { try? FileManager.default.removeItem(atPath: folder) }
     return try await Interruption.removing([folder]) {
+      guard mkdir(folder, 0o700) == 0 else {
+        throw Failure(
+          "\(folder) cannot be created: \(String(cString: strerror(errno))); name another place with TMPDIR"
+        )
+      }
+      defer { try? FileManager.default.removeItem(atPath: folder) }
       let description: BackupDescription
       do throws(BackupError) {
         description = try backup.unpack(to: folder) {
@@ -70,8 +70,27 @@ struct Verify: AsyncParsableCommand {
       Output.progress("", isDone: true)
       let time = Date(timeIntervalSince1970: Double(description.time) / 1_000)
       try Output.line("a backup of \(time.formatted(.iso8601)), made by \(description.program)")
+      if let namespace, description.database(of: namespace) == nil {
+        throw Failure("\(backup.path) has no namespace \(namespace); choose one that it has")
+      }
       let check = FolderCheck(NamespaceFolders(folder), namespace, isOwnCopy: true)
-      return try await check.run { try Output.line($0) }
+      do {
+        return try await check.run { try Output.line($0) }
+          .map { $0.naming(backup.path, for: folder) }
+      } catch let error as StoreError {
+        throw error.naming(backup.path, for: folder)
+      }
+    }
+  }
+}
+
+extension StoreError {
+  /// Returns the error with another name for a temporary folder, which is removed before a person reads the sentence.
+  func naming(_ name: String, for folder: String) -> StoreError {
+    switch self {
+    case .damaged(let text): .damaged(text.replacing(folder, with: name))
+    case .wrongTime(let text): .wrongTime(text.replacing(folder, with: name))
+    default: self
     }
   }
 }
@@ -91,6 +110,11 @@ struct FolderProblem {
   /// A sentence.
   var text: String
   var kind: Kind
+
+  /// Returns the problem with another name for a temporary folder, which is removed before a person reads the sentence.
+  func naming(_ name: String, for folder: String) -> FolderProblem {
+    FolderProblem(text: text.replacing(folder, with: name), kind: kind)
+  }
 }
 
 /// The check of a data folder that no server uses.

@@ -57,7 +57,8 @@ private struct BackupReader {
 
   /// Opens a file. Close the descriptor afterwards.
   init(_ path: String) throws(BackupError) {
-    let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+    // Otherwise the opening of a pipe would wait for its other end.
+    let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
     guard descriptor >= 0 else { throw BackupError(FileError("open", path)) }
     do throws(BackupError) {
       var status = stat()
@@ -160,7 +161,7 @@ private struct BackupReader {
     _ header: TarHeader, to folder: String?, _ progress: (Int, Int) -> Void
   ) throws(BackupError) {
     let target = try folder.map { folder throws(BackupError) in
-      try create(folder + "/" + header.name)
+      try create(header.name, in: folder)
     }
     let targetPath = (folder ?? "") + "/" + header.name
     defer { if let target { close(target) } }
@@ -177,12 +178,17 @@ private struct BackupReader {
     sums += BackupWriter.line(hash.finalize(), header.name)
   }
 
-  private func create(_ path: String) throws(BackupError) -> Int32 {
-    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
-    do {
-      try FileManager.default.createDirectory(
-        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-    } catch { throw .unwritable("\(folder) cannot be created: \(error.localizedDescription)") }
+  /// Creates a file and the folders above it, but not the folder of the whole: a command that a signal ends may just have
+  /// removed it.
+  private func create(_ name: String, in folder: String) throws(BackupError) -> Int32 {
+    var path = folder
+    for part in name.utf8.split(separator: UInt8(ascii: "/")).dropLast() {
+      path += "/" + String(decoding: Array(part), as: UTF8.self)
+      guard mkdir(path, 0o700) == 0 || errno == EEXIST else {
+        throw BackupError(FileError("create", path))
+      }
+    }
+    path = folder + "/" + name
     let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
     guard file >= 0 else { throw BackupError(FileError("create", path)) }
     return file

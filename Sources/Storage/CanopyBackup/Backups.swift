@@ -192,8 +192,14 @@ public final class Backups: Sendable {
     guard mkdir(folder, 0o700) == 0 || errno == EEXIST else {
       throw BackupError(FileError("create", folder))
     }
+    // A link may lead to a folder on another disk.
     var status = stat()
-    guard lstat(folder, &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
+    guard stat(folder, &status) == 0 else {
+      throw BackupError.unwritable(
+        "\(folder) is a symbolic link that leads to no folder: mount the disk to which it leads, or remove the link"
+      )
+    }
+    guard status.st_mode & S_IFMT == S_IFDIR else {
       throw BackupError.unwritable("\(folder) is not a folder: move it away")
     }
     try removeRests()

@@ -23,6 +23,11 @@ public struct NewFolder: Sendable {
       guard errno == ENOENT else { throw BackupError(FileError("examine", path)) }
       return
     }
+    guard status.st_mode & S_IFMT != S_IFLNK else {
+      throw .unwritable(
+        "\(path) is a symbolic link, which the new folder would replace: name the folder to which it leads, or a new one"
+      )
+    }
     guard status.st_mode & S_IFMT == S_IFDIR,
       let contents = try? FileManager.default.contentsOfDirectory(atPath: path), contents.isEmpty
     else {

@@ -75,7 +75,7 @@ extension Schema {
   ///
   /// A foreign trigger would run with a write of this program, a view in place of a table with a read, and its query may
   /// never end. So nothing but the record is read or written before.
-  static func hasDefinitions(of record: Set<String>, _ db: Database) throws -> Bool {
+  static func hasDefinitions(of record: Set<ByteString>, _ db: Database) throws -> Bool {
     let found = try Definition.all(db)
     guard let expected = definitions(of: record.isEmpty ? ["1"] : record) else { return false }
     guard found.allSatisfy(expected.contains), Set(found).count == found.count else { return false }
@@ -92,15 +92,16 @@ extension Schema {
   }
 
   /// Returns the definitions that some migrations make; nil if they cannot run without others.
-  private static func definitions(of record: Set<String>) -> Set<Definition>? {
-    record == Set(migrator.migrations) ? current : computed(record)
+  private static func definitions(of record: Set<ByteString>) -> Set<Definition>? {
+    record == allMigrations ? current : computed(record)
   }
 
-  private static let current = computed(Set(migrator.migrations))
+  private static let allMigrations = Set(migrator.migrations.map { ByteString($0) })
+  private static let current = computed(allMigrations)
 
-  private static func computed(_ record: Set<String>) -> Set<Definition>? {
+  private static func computed(_ record: Set<ByteString>) -> Set<Definition>? {
     guard let new = try? inMemory() else { return nil }
-    let migrator = migrator { record.contains($0) }
+    let migrator = migrator { record.contains(ByteString($0)) }
     guard (try? migrator.migrate(new)) != nil else { return nil }
     return try? Set(new.read { try Definition.all($0) })
   }

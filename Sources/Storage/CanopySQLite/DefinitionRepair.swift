@@ -79,8 +79,7 @@ struct DefinitionRepair {
 
   /// Returns the names of the migrations of a file; nil if they cannot be read.
   static func record(of db: Database) -> Set<ByteString>? {
-    guard let names = try? Schema.record(db) else { return nil }
-    return Set(names.map { ByteString($0) })
+    try? Schema.record(db)
   }
 
   /// Returns the version that a file is of; nil if the file has its definitions, or if the version is not known.

@@ -1,6 +1,6 @@
 /// The commits and the other durable changes in a transaction, as its pages show them without SQLite.
 ///
-/// The frames behind a damaged one of a write-ahead log are not proven, and some pages are missing. So this only tells
+/// The frames behind a damaged one of a write-ahead log are not proven, and some pages are missing. So this only shows
 /// whether the transaction was a durable one. The steps of a checkpoint are not: several of them may be lost with the
 /// power, together with the transaction after them.
 struct DurableChange: Equatable {

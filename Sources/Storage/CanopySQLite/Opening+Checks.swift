@@ -13,7 +13,7 @@ extension Opening {
     let canUseLog = scan?.firstPage.map(DatabaseHead.isFirstPage) ?? false
     let log =
       canUseLog
-      ? ", or run canopy serve --accept-loss to continue with what the write-ahead log contains"
+      ? ", or run canopy serve --accept-loss, which continues if the write-ahead log has all pages that the file lacks"
       : ""
     guard head.isEmpty else {
       throw .damaged(

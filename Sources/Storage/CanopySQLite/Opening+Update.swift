@@ -145,16 +145,17 @@ private struct OldCopy {
     guard copied.isSubset(of: present), try hasSameNumbers() else { return false }
     for table in present.subtracting(["meta", "grdb_migrations"]) {
       guard copied.contains(table) else {
-        if try Row.fetchOne(original, sql: "SELECT 1 FROM \(table)") != nil { return false }
+        if try Row.fetchOne(original, sql: "SELECT 1 FROM \(table.text)") != nil { return false }
         continue
       }
-      guard try hasSameRows(table) else { return false }
+      guard try hasSameRows(table.text) else { return false }
     }
     return true
   }
 
-  private func tables(_ db: Database) throws -> Set<String> {
-    Set(try Definition.all(db).filter { $0.isTable && !$0.isOfSQLite }.map(\.name.text))
+  private func tables(_ db: Database) throws -> Set<ByteString> {
+    let tables = try Definition.all(db).filter { $0.isTable && !$0.isOfSQLite }
+    return Set<ByteString>(tables.map(\.name))
   }
 
   /// Whether the numbers of `meta` are the same, apart from those that an update changes or adds.

@@ -52,7 +52,9 @@ extension SQLiteStore {
         try Int64.fetchOne($0, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
       }
       var state = try await load(keeping: IndexPlan())
-      let result = Losses(notes: losses + notes, keptTime: keptTime, storedTime: found?.time)
+      let result = Losses(
+        notes: (losses + notes).map(StoreError.withoutAdvice), keptTime: keptTime,
+        storedTime: found?.time)
       // Clients have seen keys of lost commits, so these must not be generated again.
       if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }

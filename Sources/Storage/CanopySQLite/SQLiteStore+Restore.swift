@@ -162,11 +162,15 @@ private struct RestoreRange: Sendable {
         sql: "SELECT sequence, time FROM commits WHERE sequence > ? AND time > ? ORDER BY sequence",
         arguments: [first, time])
       guard let next else { return last }
-      // The time of the commit before the first one is not known, unless no commit is before it.
-      guard next[0] > first + 1 || first == 0 || beginTime.map({ $0 <= time }) ?? false else {
+      // The time of the commit before the first one is not known. Before the first commit of all, the tree is empty:
+      // such a time is probably a mistake.
+      guard next[0] > first + 1 || beginTime.map({ $0 <= time }) ?? false else {
+        let text = RestoreRange.text(next[1])
         throw StoreError.unreachable(
-          "the backup has no commit up to this time: choose a time from \(RestoreRange.text(next[1])) on, or name "
-            + "a backup from before it with --older")
+          first == 0
+            ? "the first commit is of \(text), which is later than this time: choose a time from \(text) on"
+            : "the backup has no commit up to this time: choose a time from \(text) on, or name a backup from before "
+              + "it with --older")
       }
       return (next[0] as Int64) - 1
     }

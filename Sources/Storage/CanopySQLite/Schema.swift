@@ -1,4 +1,5 @@
 internal import CanopyRows
+internal import CanopyTree
 internal import GRDB
 
 /// The tables of `canopy.sqlite`, by version.
@@ -195,7 +196,7 @@ enum Schema {
   /// name that is missing if the tables are those of this version.
   static func version(_ db: Database) throws -> Version {
     guard let stored = try record(db) else { return try tableCount(db) == 0 ? .empty : .damaged }
-    let known = Set(migrator.migrations)
+    let known = Set(migrator.migrations.map { ByteString($0) })
     if stored == known { return .current }
     if stored.isSuperset(of: known) { return .newer }
     // The first start may end before the first migration.
@@ -206,7 +207,7 @@ enum Schema {
 
   /// Returns the names of the migrations of a file; nil if there is no table with them. A view in its place, whose query
   /// may never end, is not read.
-  static func record(_ db: Database) throws -> Set<String>? {
+  static func record(_ db: Database) throws -> Set<ByteString>? {
     let tables = try Row.fetchAll(db, sql: "PRAGMA table_list(grdb_migrations)")
     let columns = try Row.fetchAll(db, sql: "PRAGMA table_xinfo(grdb_migrations)")
     guard tables.count == 1, tables[0]["type"] as String? == "table",
@@ -215,7 +216,7 @@ enum Schema {
       })
     else { return nil }
     let names = try DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
-    return Set(names.map { String.fromDatabaseValue($0) ?? "" })
+    return Set(names.map { ByteString(String.fromDatabaseValue($0) ?? "") })
   }
 
   /// Returns the number of tables, indexes and triggers without the record of migrations.

@@ -122,6 +122,11 @@ public enum StoreError: Error, Equatable, Sendable {
   static let waysOut =
     "restore the data folder from a backup, or run canopy serve --accept-loss to continue with the undamaged data"
 
+  /// Returns a sentence without the advice for damage, for a loss that has been accepted.
+  public static func withoutAdvice(_ sentence: String) -> String {
+    sentence.replacing(": " + waysOut, with: "")
+  }
+
   /// Returns the error for a row whose checksum does not match.
   static func altered(_ what: String) -> StoreError {
     .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")

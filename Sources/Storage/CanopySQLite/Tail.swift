@@ -29,7 +29,7 @@ package final class TailFile: Sendable {
     package var tail: Tail
     /// Whether the system has not been restarted since the file was written. Then it is the latest version.
     var isOfThisBoot: Bool
-    /// What was true of the folder when the file was written.
+    /// The marks of the file.
     var marks: Marks
 
     /// Whether the next server must continue with new sequence numbers.
@@ -39,7 +39,7 @@ package final class TailFile: Sendable {
     var allowsLoss: Bool { marks.contains(.relaxed) && !isOfThisBoot }
   }
 
-  /// What is true of the folder when the file is written.
+  /// The properties of a folder that the file notes.
   struct Marks: OptionSet, Sendable {
     let rawValue: Int64
 

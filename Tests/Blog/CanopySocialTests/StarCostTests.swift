@@ -64,7 +64,7 @@
         }
         var tree = Tree(root: root, indexPlan: Layout.indexPlan)
         let before = tree
-        for commit in journal.commits { tree.apply(commit.assignments) }
+        for commit in journal.commits { tree.apply(commit.assignments, countsMemory: true) }
         var memory = MemoryCount()
         memory.addDifference(from: before.root, to: tree.root)
         let count = Double(stars.count)

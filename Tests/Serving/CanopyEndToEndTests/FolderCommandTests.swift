@@ -58,6 +58,20 @@ import Testing
     #expect(again.isSentence && again.errors.contains("is not empty"), "\(again)")
   }
 
+  @Test func `the first server of a folder that a command has filled has lost no secrets`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let data = folder.file("data")
+    try await Command.run(["import", "--data", data], input: "{\"a\":1}").expect(status: 0)
+    for isFirst in [true, false] {
+      let server = try await ServerProcess(data: data)
+      #expect(server.log.contains("a file of secrets is missing") == !isFirst, "\(server.log)")
+      #expect(try await server.terminate() == 0)
+      try FileManager.default.removeItem(atPath: data + "/identity-keys")
+    }
+  }
+
   @Test func `a password that is not UTF-8 is refused, and one in UTF-8 is kept`() async throws {
     let folder = try TemporaryFolder()
     func add(_ name: String, _ password: String) async throws -> Command.Ending {

@@ -56,4 +56,30 @@ import Testing
       #expect(ending.status == 64 && ending.errors.contains("does not exist"), "\(ending)")
     }
   }
+
+  @Test(arguments: ["0", "+5", "1767225600"])
+  func `a time in seconds is refused`(time: String) async throws {
+    let ending = try await Command.run(["restore", file, "--data", new, "--up-to-time", time])
+    #expect(ending.status == 64 && ending.errors.contains("in milliseconds"), "\(ending)")
+  }
+
+  @Test
+  func `a time before the first commit is refused, and an account without a profile explained`()
+    async throws
+  {
+    let server = try await ServerProcess(data: data)
+    try await server.connect().value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    #expect(try await server.terminate() == 0)
+    try await Command.run(["backup", "--data", data, file]).expect(status: 0)
+    let early = try await Command.run(
+      ["restore", file, "--data", new, "--up-to-time", "2001-01-01T00:00:00Z"])
+    early.expectSentence()
+    #expect(early.errors.contains("the first commit is of"), "\(early)")
+    #expect(try folder.files() == ["backup.tar", "data"])
+    let empty = try await Command.run(["restore", file, "--data", new, "--up-to-sequence", "0"])
+    empty.expect(status: 0)
+    #expect(
+      !empty.errors.contains("has no profile")
+        || empty.errors.contains("which the backup has or the chosen point causes"), "\(empty)")
+  }
 }

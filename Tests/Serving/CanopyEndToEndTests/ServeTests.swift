@@ -76,6 +76,22 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test(arguments: ["0", "off"])
+  func `the link to the console has the port of the server`(httpPort: String) async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(
+      data: folder.path, environment: ["CANOPY_HTTP_PORT": httpPort])
+    let ending = try await Command.run(["console", "--data", folder.path])
+    if httpPort == "off" {
+      ending.expectSentence()
+      #expect(ending.errors.contains("has no HTTP port"), "\(ending)")
+    } else {
+      let link = "http://127.0.0.1:\(server.httpPort)/console/#pass="
+      #expect(ending.text.hasPrefix(link), "\(ending)")
+    }
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `an emulator that other machines could reach does not start`() async throws {
     let folder = try TemporaryFolder()
     let ending = try await Command.run(
@@ -191,7 +207,23 @@ import Testing
     #expect(second.status == 1, "\(second)")
     #expect(second.errors.hasSuffix("(Address already in use); name another address or port\n"))
     #expect(!second.errors.contains("EventLoop"), "\(second.errors)")
+    // No port is ready if one of them is in use.
+    let withHTTP = try await Command.run(
+      limited, environment: ["CANOPY_HTTP_PORT": "0"], program: "/usr/bin/timeout")
+    #expect(withHTTP.status == 1 && withHTTP.text.isEmpty, "\(withHTTP)")
     #expect(try await server.terminate() == 0)
+  }
+
+  @Test(arguments: [("nonsense.invalid", false), ("192.0.2.1", false), ("127.0.0.1", true)])
+  func `a check of the options finds an address that is not of this machine`(
+    host: String, isOwn: Bool
+  ) async throws {
+    let folder = try TemporaryFolder()
+    let ending = try await Command.run(
+      ["serve", "--check", "--data", folder.file("data"), "--host", host])
+    ending.expect(status: isOwn ? 0 : 1)
+    #expect(isOwn || ending.errors.contains("cannot listen on \(host) ("), "\(ending)")
+    #expect(try folder.files().isEmpty)
   }
 
   @Test func `a server with open connections shuts down`() async throws {

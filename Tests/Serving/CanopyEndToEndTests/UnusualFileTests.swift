@@ -1,4 +1,5 @@
 import CanopyTesting
+import CanopyTree
 import Foundation
 import Testing
 
@@ -124,6 +125,53 @@ import Testing
     for command in [["serve", "--data", data, "--port", "0"], ["verify", "--data", data]] {
       try await expectRefusal(command, mentions: "canopy.sqlite-journal is not a regular file")
     }
+  }
+
+  @Test func `a pipe is no backup, and an empty name is no file`() async throws {
+    try await create()
+    try #require(mkfifo(folder.file("pipe"), 0o600) == 0)
+    for command in [["verify"], ["restore", "--data", new]] {
+      let ending = try await Command.run(command + [folder.file("pipe")])
+      let text = ending.text + ending.errors
+      #expect(ending.status == 1 && text.contains("is not a regular file"), "\(ending)")
+    }
+    let empty = try await Command.run(["backup", "--data", data, ""])
+    #expect(empty.status == 64 && empty.errors.contains("name a file"), "\(empty)")
+  }
+
+  @Test(arguments: ["empty", "missing"])
+  func `a new folder that is a link is refused`(target: String) async throws {
+    try await create()
+    try files.createDirectory(atPath: folder.file("empty"), withIntermediateDirectories: false)
+    try files.createSymbolicLink(atPath: new, withDestinationPath: folder.file(target))
+    try await Command.run(["backup", "--data", data, folder.file("b.tar")]).expect(status: 0)
+    try await expectRefusal(
+      ["restore", folder.file("b.tar"), "--data", new], mentions: "is a symbolic link")
+    try await expectRefusal(
+      ["repair", "--data", data, "--to", new], mentions: "is a symbolic link")
+  }
+
+  @Test func `the folder of the backups may be a link to another folder`() async throws {
+    try await create()
+    let other = folder.file("other")
+    try files.createDirectory(atPath: other, withIntermediateDirectories: false)
+    try replace("backups", byLinkTo: other)
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    let name = try #require(try await client.value("BACKUP")["file"]?.string)
+    #expect(try files.contentsOfDirectory(atPath: other) == [name])
+    try files.removeItem(atPath: other)
+    try await client.expect("BACKUP", failsWith: "UNAVAILABLE", "leads to no folder")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `messages about the copy of a backup name the backup`() async throws {
+    try await create()
+    let backup = folder.file("b.tar")
+    try await Command.run(["backup", "--data", data, backup]).expect(status: 0)
+    try await expectRefusal(
+      ["verify", backup, "--namespace", "nope"], mentions: "\(backup) has no namespace nope")
   }
 
   @Test func `a backup, an export and a repair do not write into the data folder`() async throws {

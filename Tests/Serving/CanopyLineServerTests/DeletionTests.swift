@@ -216,7 +216,9 @@ import Testing
       #expect(count == 7 && pages == 4)
       try await ada.client.expect(#"EXPORT {"after":"x"}"#, failsWith: "BAD_REQUEST")
       try await server.connect().expect("EXPORT", failsWith: "UNAUTHENTICATED")
-      try await server.connectAsAdministrator().expect("EXPORT", failsWith: "UNAUTHENTICATED")
+      let admin = try await server.connectAsAdministrator()
+      try await admin.expect("EXPORT", failsWith: "UNAUTHENTICATED", "EXPORT user")
+      try await admin.expect("DELETEACCOUNT", failsWith: "UNAUTHENTICATED", "DELETEUSER user")
     }
   }
 

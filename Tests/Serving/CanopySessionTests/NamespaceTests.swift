@@ -130,6 +130,131 @@ import Testing
     }
   }
 
+  /// A substitute for a connection.
+  private final class Connection: Sendable {
+    let network: String
+
+    init(_ network: String) {
+      self.network = network
+    }
+
+    var turns: TurnGroup { TurnGroup(network: network, connection: ObjectIdentifier(self)) }
+  }
+
+  @Test
+  func `a network that opens many namespaces closes its own ones again, and not those of others`()
+    async throws
+  {
+    let names = (0..<40).map { "n\($0)" }
+    try await withNamespaces(names + ["h"], openMax: 8) { source, parts in
+      let operations = parts.operations
+      let honest = Connection("honest")
+      try await operations.lease(ofNamespace: "h", turns: honest.turns).release()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<33 {
+          group.addTask {
+            let connection = Connection("many")
+            for index in 0..<40 {
+              let name = names[(number + index) % names.count]
+              try await operations.lease(ofNamespace: name, turns: connection.turns).release()
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(!source.closed.contains("h") && source.closed.count > 30)
+      #expect(operations.namespaces.openCount == 8)
+      // A network that has no place takes one of those.
+      try await operations.lease(ofNamespace: "h", turns: honest.turns).release()
+      let other = Connection("other")
+      let name = try #require(names.first { source.closed.last == $0 })
+      try await operations.lease(ofNamespace: name, turns: other.turns).release()
+      #expect(!source.closed.contains("h"))
+    }
+  }
+
+  @Test func `a network with its places closes a namespace of others only when it rests`()
+    async throws
+  {
+    try await withNamespaces(["a", "b", "c", "h"], openMax: 3) { source, parts in
+      let operations = parts.operations
+      let honest = Connection("honest")
+      let many = Connection("many")
+      try await operations.lease(ofNamespace: "h", turns: honest.turns).release()
+      let kept = [
+        try await operations.lease(ofNamespace: "a", turns: many.turns),
+        try await operations.lease(ofNamespace: "b", turns: many.turns),
+      ]
+      let error = await #expect(throws: WireError.self) {
+        try await operations.lease(ofNamespace: "c", turns: many.turns)
+      }
+      expectRefusal(error, of: "the use of c", .overloaded)
+      parts.clock.advance(4_999)
+      // The refusal of one network delays no search of another one.
+      await #expect(throws: WireError.self) {
+        try await operations.lease(ofNamespace: "c", turns: many.turns)
+      }
+      #expect(source.closed == [])
+      parts.clock.advance(1)
+      try await operations.lease(ofNamespace: "c", turns: many.turns).release()
+      #expect(source.closed == ["h"])
+      // The honest network has no place, and takes the one that is idle.
+      try await operations.lease(ofNamespace: "h", turns: honest.turns).release()
+      #expect(source.closed == ["h", "c"])
+      for lease in kept { lease.release() }
+    }
+  }
+
+  @Test func `a network that waits for an opening keeps no other network out`() async throws {
+    let names = (0..<20).map { "n\($0)" }
+    try await withNamespaces(names + ["h"], openMax: 4) { source, parts in
+      let operations = parts.operations
+      source.gate.hold()
+      let uses = names.map { name in
+        Task {
+          try await operations.lease(ofNamespace: name, turns: Connection("many").turns).release()
+        }
+      }
+      await source.gate.reached()
+      let honest = Connection("honest")
+      let use = Task { try await operations.lease(ofNamespace: "h", turns: honest.turns) }
+      // One of the many, and the honest one.
+      try await eventually { operations.namespaces.openCount == 2 }
+      source.gate.open()
+      let lease = try await use.value
+      for use in uses { try await use.value }
+      #expect(!source.closed.contains("h"))
+      lease.release()
+    }
+  }
+
+  @Test func `a caller waits for an opening under way if all places are taken`() async throws {
+    try await withNamespaces(["a", "b", "h"], openMax: 1) { source, parts in
+      let operations = parts.operations
+      // Its opening fails, and it leaves its place.
+      try source.damage("a")
+      source.gate.hold()
+      let first = Task {
+        try await operations.lease(ofNamespace: "a", turns: Connection("many").turns)
+      }
+      await source.gate.reached()
+      let use = Task {
+        try await operations.lease(ofNamespace: "h", turns: Connection("honest").turns)
+      }
+      // A cancelled caller ends before its turn.
+      let cancelled = Task {
+        try await operations.lease(ofNamespace: "b", turns: Connection("many").turns)
+      }
+      cancelled.cancel()
+      await #expect(throws: WireError.cancelled) { try await cancelled.value }
+      source.gate.open()
+      await #expect(throws: WireError.self) { try await first.value }
+      let lease = try await use.value
+      #expect(source.opened == ["a", "h"])
+      lease.release()
+    }
+  }
+
   private func refuses(_ operations: Operations, _ name: String) async -> Bool {
     do {
       _ = try await operations.lease(ofNamespace: name)

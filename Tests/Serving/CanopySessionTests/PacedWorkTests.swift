@@ -85,6 +85,32 @@ import Testing
     #expect(try await operations.hashing(nil, in: { nil as Int? }) { number, _ in number } == nil)
   }
 
+  @Test func `a short hash does not wait for a long one that is under way or waits`() async throws {
+    let operations = try await LineParts().operations
+    let isDone = Mutex(false)
+    let members = (0..<10_000).map { "\"k\($0)\":\($0)" }.joined(separator: ",")
+    let long = try Node(json: "{\(members)}")
+    let short = try Node(json: "{\"a\":\"\(String(repeating: "x", count: 8_000))\"}")
+    let first = Task {
+      try await operations.hashing(nil, in: { long }, of: { $0 }, turnMax: .zero) { _, pause in
+        while !isDone.withLock({ $0 }) { try pause() }
+        return 1
+      }
+    }
+    try await eventually { operations.hashWork.turns == 1 }
+    let second = Task { try await operations.etag(of: long, nil) }
+    try await eventually { operations.hashWork.waiting == 1 }
+    #expect(try await operations.etag(of: short, nil) == short.hash)
+    #expect(operations.hashWork.turns == 1 && operations.hashWork.waiting == 1)
+    // A version that is measured first may be missing as well.
+    let none = try await operations.hashing(nil, in: { nil as Node? }, of: { $0 }) { _, _ in 1 }
+    #expect(none == nil)
+    isDone.withLock { $0 = true }
+    #expect(try await first.value == 1)
+    #expect(try await second.value == long.hash)
+    #expect(operations.hashWork.turns == 2)
+  }
+
   @Test func `a cancelled caller ends its work between two turns`() async throws {
     let operations = try await LineParts().operations
     try await expectEnd(in: operations) { body in

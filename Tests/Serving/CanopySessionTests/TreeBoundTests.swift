@@ -157,6 +157,46 @@ import Testing
     await running.value
   }
 
+  /// The leaves of a large value, and how many times its memory the bound is.
+  @Test(arguments: [(20_000, 40), (20_000, 6)], [0, 4])
+  func `large writes far below the bound are not measured on the engine's thread`(
+    sizes: (leaves: Int, times: Int), orders: Int
+  ) async throws {
+    var plan = IndexPlan()
+    for number in 0..<orders { plan.declare(.child(try Path("n\(number)")), at: ["idx"]) }
+    func write(_ round: Int) throws -> Write {
+      let leaves = (0..<sizes.leaves).map { "\"k\($0)\":\($0 + round)" }
+      var items = [
+        Write.Item(try Path("idx"), try Node(json: "{\(leaves.joined(separator: ","))}"))
+      ]
+      for number in 0..<60 { items.append(.init(try Path("t/\(number)"), Node(Int64(round)))) }
+      var write = try Write(items)
+      write.addIndexes(of: plan, over: Operations.bytesEncodedAtOnceMax)
+      write.encodeValues(over: Operations.bytesEncodedAtOnceMax)
+      return write
+    }
+    let writes = [try write(0), try write(1)]
+    var tree = Tree(indexPlan: plan)
+    tree.apply(writes[0].assignments)
+    let bound = TreeBound(bytesMax: bytes(of: tree.root) * sizes.times, logger: log.logger)
+    let engine = try await engine(InMemoryJournal(), indexes: plan)
+    let count = TreeCount(of: engine, in: bound)
+    try await WorkCounter.counting { counter in
+      let running = Task { await engine.run() }
+      for round in 0..<50 {
+        let write = writes[round % 2]
+        let before = counter.count
+        _ = try await engine.transact { _ in Decision(write, (), isBounded: true) }
+        #expect(counter.count - before < 16 * 1_024, "round \(round)")
+        TreeCount.finish()
+        #expect(bound.bytes <= bytes(of: engine.root) + bound.bytesMax / 16)
+      }
+      engine.stop()
+      await running.value
+    }
+    withExtendedLifetime(count) {}
+  }
+
   @Test(arguments: [0, 1])
   func `a commit is made if it fits in the bound with its indexes, and not one byte beyond it`(
     missing: Int

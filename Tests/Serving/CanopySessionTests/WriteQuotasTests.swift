@@ -95,6 +95,9 @@ struct WriteQuotasTests {
     #expect(space.note(899) == nil && space.isLow)
     #expect(space.note(900) == false && !space.isLow)
     #expect(space.note(0) == true && space.bytes == 0)
+    let greatest = FreeSpace(bytesMin: .max)
+    #expect(greatest.note(.max - 1) == true)
+    #expect(greatest.note(.max - 1) == nil && greatest.isLow)
     let unbounded = FreeSpace()
     #expect(unbounded.note(0) == nil && !unbounded.isLow)
   }

@@ -1,5 +1,4 @@
 import CanopyEngine
-import CanopySQLite
 import CanopyTesting
 import CanopyTree
 import CanopyWire
@@ -8,6 +7,7 @@ import GRDB
 import Testing
 
 @testable import CanopyBackup
+@testable import CanopySQLite
 
 /// The scrub of a running server.
 @Suite(.timeLimit(.minutes(20))) struct ScrubberTests {
@@ -65,16 +65,7 @@ import Testing
       try? FileManager.default.removeItem(atPath: path + suffix)
     }
     let queue = try DatabaseQueue(path: path)
-    try await queue.write { db in
-      try db.execute(
-        sql: """
-          PRAGMA application_id = \(0x4341_4E50);
-          CREATE TABLE commits(
-            sequence INTEGER PRIMARY KEY, time INTEGER NOT NULL, body TEXT NOT NULL);
-          CREATE TABLE grdb_migrations(identifier TEXT NOT NULL PRIMARY KEY);
-          INSERT INTO grdb_migrations VALUES ('1');
-          """)
-    }
+    try Schema.migrator.migrate(queue, upTo: "1")
     try queue.close()
     let scrubber = try scrubber()
     try await scrubber.pass(clock: EagerClock())

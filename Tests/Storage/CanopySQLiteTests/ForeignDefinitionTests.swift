@@ -107,8 +107,8 @@ import Testing
       try Schema.migrator.migrate(file, upTo: name)
       let (isKnown, isOfFormer) = try file.read { db in
         (
-          try Schema.hasDefinitions(of: Set(names[...index]), db),
-          try Schema.hasDefinitions(of: Set(names[..<index]), db)
+          try Schema.hasDefinitions(of: Set(names[...index].map { ByteString($0) }), db),
+          try Schema.hasDefinitions(of: Set(names[..<index].map { ByteString($0) }), db)
         )
       }
       #expect(isKnown && !isOfFormer, "\(name)")
