@@ -1,4 +1,5 @@
 public import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 internal import Synchronization
@@ -94,7 +95,7 @@ public final class Namespaces: Sendable {
     var ends = 0
     /// The times of the last searches for a namespace that only resting connections use, which found none. A network that
     /// searches among its own namespaces has a time of its own; all other searches have the time of nil.
-    var lastSearches: [String?: Int64] = [:]
+    var lastSearches: [ByteString?: Int64] = [:]
     var isStopping = false
   }
 
@@ -325,7 +326,7 @@ public final class Namespaces: Sendable {
     }
     let (owner, lastSearch) = state.withLock { state -> (String?, Int64?) in
       let owner = self.owner(network, state)
-      return (owner, state.lastSearches[owner])
+      return (owner, state.lastSearches[owner.map { ByteString($0) }])
     }
     guard lastSearch.map(isRecent) != true else { return false }
     var counts: [NamespaceName: Int] = [:]
@@ -337,7 +338,7 @@ public final class Namespaces: Sendable {
         entry.leases == counts[name] ?? 0 && (owner == nil || entry.network == owner)
       }
       state.lastSearches = state.lastSearches.filter { isRecent($0.value) }
-      state.lastSearches[owner] = name == nil ? time : nil
+      state.lastSearches[owner.map { ByteString($0) }] = name == nil ? time : nil
       return name
     }
     guard let found else { return false }

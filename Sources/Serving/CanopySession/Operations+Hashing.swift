@@ -7,8 +7,8 @@ extension Operations {
   /// The time after which hashing and decoding give their turn of long work back.
   public static let longTurnMax = Duration.milliseconds(10)
 
-  /// The bytes of JSON up to which hashing a value is short work, of a few milliseconds.
-  static let shortHashBytesMax = 64 * 1024
+  /// The bytes of JSON up to which hashing a value is short work: about a millisecond.
+  static let shortHashBytesMax = 16 * 1024
 
   /// Runs `body`, which hashes a value, as `beside` does, but in as many turns as it needs, each of `longTurnMax`. So
   /// long reads of other clients do not wait for it. One call at a time is under way, as it keeps a version of the tree

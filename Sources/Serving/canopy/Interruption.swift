@@ -8,6 +8,8 @@ import Synchronization
 enum Interruption {
   private static let folders = Mutex<[String]>([])
   private static let sources = Mutex<[any DispatchSourceSignal]>([])
+  /// Whether a signal has come, and the process is ending.
+  private static let isEnding = Atomic(false)
 
   /// Runs `body`, which reads data folders. Removes the copies of those that an older version wrote, however it ends.
   static func removingCopies<R>(
@@ -31,6 +33,7 @@ enum Interruption {
         guard number != SIGHUP || !isIgnored(earlier) else { return nil }
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
+          isEnding.store(true, ordering: .releasing)
           for path in folders.withLock({ $0 }) { remove(path) }
           // At once, so that the command does not create anything again.
           _exit(128 + number)
@@ -40,7 +43,11 @@ enum Interruption {
       }
     }
     defer { folders.withLock { $0 = [] } }
-    return try await body()
+    do { return try await body() } catch {
+      // The removal of the folders has caused the error, so the signal is the reason for the end of the process.
+      while isEnding.load(ordering: .acquiring) { try? await Task.sleep(for: .seconds(1)) }
+      throw error
+    }
   }
 
   private static func isIgnored(_ handler: sighandler_t?) -> Bool {
