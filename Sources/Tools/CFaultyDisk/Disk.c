@@ -74,12 +74,8 @@ static int Read(sqlite3_file *handle, void *bytes, int length, sqlite3_int64 off
   pthread_mutex_lock(&file->disk->mutex);
   int fault = Begin(file->disk, FaultyDiskRead, file->state->name);
   pthread_mutex_unlock(&file->disk->mutex);
-  if (fault == FaultyDiskShortRead) {
-    // SQLite takes the missing bytes as zeros, which its layer for Unix writes as well.
-    memset(bytes, 0, (size_t)length);
-    int code = SystemFile(file)->pMethods->xRead(SystemFile(file), bytes, length / 2, offset);
-    return code == SQLITE_OK ? SQLITE_IOERR_SHORT_READ : code;
-  }
+  if (fault == FaultyDiskShortRead)
+    SystemFile(file)->pMethods->xRead(SystemFile(file), bytes, length / 2, offset);
   if (fault) return SQLITE_IOERR_READ;
   return SystemFile(file)->pMethods->xRead(SystemFile(file), bytes, length, offset);
 }

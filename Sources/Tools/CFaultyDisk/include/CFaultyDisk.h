@@ -32,7 +32,7 @@ enum {
   FaultyDiskFull = 2,
   /// The disk is full in the middle of a write, which stores a part of its bytes.
   FaultyDiskShortWrite = 3,
-  /// A read ends after the first half of its bytes, as at the end of a file. SQLite takes the others as zeros.
+  /// A read fails after the first half of its bytes.
   FaultyDiskShortRead = 4,
   /// A synchronization fails. Of its writes, the disk has some sectors. The others stay readable, and no later
   /// synchronization writes them. Every other open descriptor of the file receives the error once as well.
