@@ -350,6 +350,8 @@ import Testing
       try await ada.value("STAR \(ids[0])")
       let administrator = try await server.connectAsAdministrator()
       try await administrator.value("SET /big \"\(String(repeating: "x", count: 100_000))\"")
+      // Until the large value is counted, the server only knows the most bytes that it may have.
+      TreeCount.finish()
       try await ada.value("STAR \(ids[1])")
       TreeCount.finish()
       #expect(!tree.isFull && tree.bytes > 100_000)
@@ -390,9 +392,10 @@ import Testing
       try await administrator.value("REMOVE /more")
       TreeCount.finish()
       #expect(!tree.isFull)
-      try await ada.value("STAR \(ids[1])")
-      try await ada.value("STAR \(ids[1])")
-      try await ada.value("POST t b")
+      for line in ["STAR \(ids[1])", "STAR \(ids[1])", "POST t b"] {
+        try await ada.value(line)
+        TreeCount.finish()
+      }
       let lines = server.parts.log.lines
       #expect(lines.count { $0.contains("the tree has reached its bound") } == 1)
       #expect(lines.count { $0.contains("the tree is below its bound again") } == 1)
