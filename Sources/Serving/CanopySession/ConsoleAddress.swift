@@ -21,9 +21,13 @@ public final class ConsoleAddress: Sendable {
       case "::": "::1"
       default: host
       }
-    let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
     address.withLock {
-      $0 = "\(hasTLS ? "https" : "http")://\(isIPv6 ? "[\(host)]" : host):\(port)"
+      $0 = "\(hasTLS ? "https" : "http")://\(ConsoleAddress.text(host, port))"
     }
+  }
+
+  /// Returns a host and a port as one text. An address of IPv6 has brackets, because it contains colons.
+  public static func text(_ host: String, _ port: Int) -> String {
+    host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]:\(port)" : "\(host):\(port)"
   }
 }

@@ -502,7 +502,8 @@ extension Namespaces.State {
     return (found, namespace)
   }
 
-  /// Begins to close an idle namespace, to open another one in its place; nil if there is none.
+  /// Begins to close an idle namespace, so that another one can be opened in its place. Returns nil if no namespace may be
+  /// closed.
   ///
   /// - Parameter network: a network that has its places. Its own namespaces are closed first, and of the others none that
   ///   was used a moment ago.

@@ -31,10 +31,9 @@ extension Operations {
     _ request: AccountRequest, as identity: Identity, from address: String,
     _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
-    switch (request, identity) {
-    case (.export, .administrator): throw WireError.accountNeeded("EXPORT")
-    case (.deleteAccount, .administrator): throw WireError.accountNeeded("DELETEUSER")
-    default: break
+    if case .administrator = identity {
+      if case .export = request { throw WireError.accountNeeded("EXPORT") }
+      if case .deleteAccount = request { throw WireError.accountNeeded("DELETEUSER") }
     }
     switch request {
     case .signUp(let email, let password, let username):

@@ -88,7 +88,8 @@ extension WireError {
   static let userNeeded = WireError(
     .unauthenticated,
     "this request needs a user, and the administrator is not one: log in with LOGIN email password")
-  /// Returns the error for a request of a user about the own account that the administrator makes.
+
+  /// Returns the error if the administrator makes a request that users make about their own accounts.
   static func accountNeeded(_ request: String) -> WireError {
     WireError(
       .unauthenticated, "the administrator has no account: name the user, with \(request) user")

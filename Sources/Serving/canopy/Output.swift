@@ -1,3 +1,4 @@
+import CanopySession
 import Foundation
 import Logging
 import Synchronization
@@ -115,8 +116,7 @@ final class ReadyLines: Sendable {
   /// Notes a listener that is ready. The server also serves if stdout is closed.
   func note(_ name: String, _ host: String, _ port: Int) {
     logger.info("a port is open", metadata: ["listener": "\(name)", "port": "\(port)"])
-    let isIPv6 = host.utf8.contains(UInt8(ascii: ":"))
-    let line = "ready \(name) \(isIPv6 ? "[\(host)]" : host):\(port)"
+    let line = "ready \(name) \(ConsoleAddress.text(host, port))"
     let complete = lines.withLock { lines in
       lines.append(line)
       return lines.count == count ? lines : []

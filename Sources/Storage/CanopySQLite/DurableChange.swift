@@ -4,7 +4,7 @@
 /// whether the transaction was a durable one. The steps of a checkpoint are not: several of them may be lost with the
 /// power, together with the transaction after them.
 struct DurableChange: Equatable {
-  /// The greatest number of a row that looks like a commit; nil if there is none.
+  /// The greatest number of a row that looks like a commit; nil if no row does.
   private(set) var sequence: Int64?
   /// The number of changes to accounts, tokens and on-disconnect writes; nil if no page has it.
   private(set) var revision: Int64?

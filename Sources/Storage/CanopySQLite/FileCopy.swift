@@ -66,7 +66,7 @@ enum FileCopy {
     return pread(file, &bytes, count, off_t(offset)) == count ? bytes : nil
   }
 
-  /// Returns the next position of a file that is not in a gap; `size` if there is none.
+  /// Returns the next position of a file that is not in a gap; `size` if the rest is one.
   static func nextData(in file: Int32, from offset: Int, _ size: Int) -> Int {
     next(file, seekData, from: offset, size)
   }

@@ -84,7 +84,7 @@ extension Opening {
     }
   }
 
-  /// Returns the name of the first copy with the same contents, or the first free name if there is none.
+  /// Returns the name of the first copy with the same contents, or the first free name if no copy has them.
   private func nameOfOldVersion(_ pool: DatabasePool) throws -> (name: String, exists: Bool) {
     var number = 1
     while true {

@@ -135,7 +135,7 @@ import Testing
     try lose(crashed, tail: oldTail)
     let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
     expectAdvice(error, mentions: "is missing", "--accept-loss")
-    // A close copies the log, and then there is none.
+    // The close of the store copies the log and removes it.
     try folder.restartSystem()
     try await folder.withStore { store async throws in
       #expect(try await store.load().sequence == 5)
