@@ -159,7 +159,8 @@ public final class TreeCount: CommitObserver {
     var countedBytes = 0
     /// The growth since the tree that is counted or was counted last.
     var since = 0
-    /// The most bytes that commits have added which were not measured, since the tree that is counted or was counted last.
+    /// The most bytes that commits which were not measured have added beyond the growth that is noted for them, since the
+    /// tree that is counted or was counted last.
     var uncounted = 0
     /// The part of it that large commits may have added.
     var large = 0
@@ -278,14 +279,16 @@ public final class TreeCount: CommitObserver {
         case .atMost(let bytes): most = bytes
         case nil: most = commit.textBytes * TreeCount.memoryOfTextByteMax
         }
-        atMost += most
         if most >= TreeCount.largeCommitBytes { state.large += most }
-        guard !isNear else { continue }
+        guard !isNear else {
+          atMost += most
+          continue
+        }
         // The text also has the keys of the paths, which may exist. A removed text may have taken fewer bytes of memory,
         // or more.
         let textGrowth = min(commit.textGrowth, most)
         growth += textGrowth
-        atMost += max(0, -textGrowth)
+        atMost += most - textGrowth
         state.removed += max(0, -textGrowth)
       }
       var isCounted = false
