@@ -42,15 +42,15 @@ public enum DerivedData {
   ///
   /// - Parameters:
   ///   - commentsMax: the maximum number of comments, and of other entries, that the commit removes with their posts.
-  ///   - wait: returns the milliseconds that a user must wait before a renaming, or nil to continue, from the uid, the
-  ///     number of posts and comments to change, and the time.
+  ///   - wait: returns the milliseconds that a user must wait before a renaming, or nil to continue, from the uid, a
+  ///     function that counts the posts and comments to change, and the time.
   /// - Throws: `EngineError.denied` if the write contradicts the derived data. `SocialError.permissionDenied` if another user
   ///   has the name; `.rateLimited` if `wait` returns a time.
   /// - Complexity: O(assignments × log n), plus O(`commentsMax`) if posts are removed. Independent of the number of stars
   ///   on a post.
   public static func assignments(
     following write: ProposedWrite, commentsMax: Int = UnfinishedWork.entriesMax,
-    wait: (_ uid: Key, _ entries: Int, _ now: Int64) -> Int64? = { _, _, _ in nil }
+    wait: (_ uid: Key, _ entries: @escaping () -> Int, _ now: Int64) -> Int64? = { _, _, _ in nil }
   ) throws -> [Assignment]? {
     var derivation = Derivation(write: write)
     for assignment in derivation.assignments { try derivation.add(assignment) }
@@ -242,7 +242,7 @@ private struct Derivation {
 
   /// Adds the claims of user names, the changes of names in posts and comments, and the times of profiles.
   mutating func addProfiles(
-    _ wait: (_ uid: Key, _ entries: Int, _ now: Int64) -> Int64?
+    _ wait: (_ uid: Key, _ entries: @escaping () -> Int, _ now: Int64) -> Int64?
   ) throws {
     for uid in profiles.sorted() {
       let place = Layout.path(Layout.users, uid)

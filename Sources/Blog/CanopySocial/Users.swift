@@ -67,14 +67,14 @@ public enum Users {
   ///   - entriesMax: the maximum number of posts and comments that the commit changes.
   ///   - hasBuiltInRules: whether the built-in rules are in force. Under other rules `/renames` may have data of clients,
   ///     so nothing in it is removed.
-  ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change and
-  ///     the time.
+  ///   - wait: returns the milliseconds to wait, or nil to continue, from the time and a function that counts the posts and
+  ///     comments to change.
   /// - Complexity: O(`entriesMax` × log n).
   /// - Throws: `SocialError.conflict` if the name is taken; `rateLimited` if `wait` returns a time.
   public static func rename(
     _ uid: Key, to username: String, entriesMax: Int = UnfinishedWork.entriesMax,
     hasBuiltInRules: Bool = true, in proposal: inout Proposal,
-    wait: (_ entries: Int, _ now: Int64) -> Int64? = { _, _ in nil }
+    wait: (_ entries: @escaping () -> Int, _ now: Int64) -> Int64? = { _, _ in nil }
   ) throws -> Decision<Void> {
     assert((try? Texts.checkUsername(username)) != nil, "the name was checked")
     let (root, now) = (proposal.root, proposal.now)
@@ -97,18 +97,19 @@ public enum Users {
   ///   - before: the root without the name; it decides whether the name is free.
   ///   - after: the root whose posts and comments get the name.
   ///   - removesMark: whether the mark of an earlier renaming is removed if nothing is left to do.
-  ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change.
+  ///   - wait: returns the milliseconds to wait, or nil to continue, from a function that counts the posts and comments to
+  ///     change.
   /// - Throws: `SocialError.conflict` if another user has the name; `rateLimited` if `wait` returns a time.
   /// - Complexity: O(`entriesMax` × log n).
   static func naming(
     _ uid: Key, _ name: String, before: Node, after: Node, hasNewName: Bool,
     entriesMax: Int = UnfinishedWork.entriesMax, removesMark: Bool = true,
-    wait: (_ entries: Int) -> Int64?
+    wait: (_ entries: @escaping () -> Int) -> Int64?
   ) throws -> [Assignment] {
     let key = try nameKey(name, for: uid, in: before)
     var result: [Assignment] = []
     if hasNewName {
-      if let wait = wait(Renaming.entries(of: uid, in: before)) {
+      if let wait = wait({ Renaming.entries(of: uid, in: before) }) {
         throw SocialError.rateLimited(milliseconds: wait)
       }
       let (changes, rest) = Renaming.posts(after: nil).step(

@@ -74,7 +74,7 @@ extension Batch {
   private mutating func apply(
     _ decision: Decision<Void>, at time: Int64, to joint: inout JointWrite
   ) throws {
-    guard let write = decision.write, let first = write.assignments.first else { return }
+    guard var write = decision.write, let first = write.assignments.first else { return }
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let before = tree
@@ -82,7 +82,7 @@ extension Batch {
       hasLargeRequests = true
       if policy.denies(write, before: before.root, at: time) { throw EngineError.denied }
     }
-    var assignments = write.resolved(in: before.root, at: time)
+    var assignments = write.resolve(in: before.root, at: time)
     try checkPriorities(above: assignments)
     var journaled = tree.apply(assignments, of: write)
     if let policy = decision.policy,

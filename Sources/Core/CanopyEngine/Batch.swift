@@ -89,7 +89,7 @@ struct Batch {
   ) throws -> Int {
     let (time, origin) = (proposal.now, proposal.origin)
     _ = consume proposal
-    guard let write = decision.write, let first = write.assignments.first else { return 0 }
+    guard var write = decision.write, let first = write.assignments.first else { return 0 }
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
@@ -97,7 +97,7 @@ struct Batch {
       hasLargeRequests = true
       if policy.denies(write, before: tree.root, at: time) { throw EngineError.denied }
     }
-    var assignments = write.resolved(in: tree.root, at: time)
+    var assignments = write.resolve(in: tree.root, at: time)
     try checkPriorities(above: assignments)
     // Looked up once: here, or after the authorization, when all assignments are known.
     var views =

@@ -40,7 +40,7 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 ///
 /// If all clients together have more than `writesMax` entries, a note forgets the oldest writes: those of the owner
 /// with the most entries, and there of the client that wrote longest ago. So an account with many writes or clients
-/// displaces only its own (see `OwnedNames`). If a client sends a forgotten write again, it is made again.
+/// displaces only its own (see `OwnedNames`). The clients without a login of each remote network count as one owner. If a client sends a forgotten write again, it is made again.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
@@ -163,7 +163,7 @@ struct ClientWrites: Sendable {
     let origin = write.origin
     let name = name(of: origin)
     let known = clients.removeValue(forKey: name)
-    var client = known ?? Client(owner: origin.owner.map { ByteString($0) })
+    var client = known ?? Client(owner: origin.rememberedOwner)
     client.forget(upTo: max(origin.seen, removeMark(name)?.seen ?? 0))
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     clients[name] = client
@@ -209,7 +209,7 @@ struct ClientWrites: Sendable {
     guard origin.seen > 0 else { return }
     // Its owner is that of its first write, as for a client.
     let known = marks[name]
-    let owner = known.map(\.owner) ?? origin.owner.map { ByteString($0) }
+    let owner = known.map(\.owner) ?? origin.rememberedOwner
     marks[name] = Mark(seen: origin.seen, owner: owner)
     markNames.use(name, of: owner, changing: known == nil ? 1 : 0)
     if marks.count > ClientWrites.marksMax, let surplus = markNames.first() {

@@ -121,6 +121,7 @@ extension Listening {
     if !query.isUnbounded || form == .child {
       // Without the index the children are sorted.
       for node in [before, after] where !query.isIndexed(in: node) { count += node.childCount }
+      count += passedChildren(in: before) + passedChildren(in: after)
     }
     return count
   }
@@ -130,7 +131,13 @@ extension Listening {
   func childrenCompared(fromResult old: Node, to new: Node) -> Int {
     let after = new.at(path)
     let count = query.isIndexed(in: after) ? query.count(in: after) : after.childCount
-    return old.at(path).childCount + count
+    return old.at(path).childCount + count + passedChildren(in: after)
+  }
+
+  /// Returns the number of children that the query may pass without selecting them. O(log n)
+  private func passedChildren(in node: Node) -> Int {
+    guard query.passesChildren(in: node) else { return 0 }
+    return min(node.childCount, 64 * query.count(in: node))
   }
 
   /// Returns the writes at and below the location, relative to it.

@@ -116,6 +116,15 @@ public struct IndexPlan: Sendable, Equatable {
       }
     }
 
+    /// Adds the indexes of this location and of the locations on a path below it.
+    ///
+    /// - Complexity: O(depth × log n), besides the indexes that are added.
+    func attach(_ node: inout Node, along keys: ArraySlice<Key>) {
+      attachHere(&node)
+      guard node.isBranch, let key = keys.first, let child = child(key) else { return }
+      node.modifyChild(key) { child.attach(&$0, along: keys.dropFirst()) }
+    }
+
     /// Returns the keys of the children that may need indexes at or below them.
     private func matchingKeys(of node: Node) -> [Key] {
       var keys: [Key] = []

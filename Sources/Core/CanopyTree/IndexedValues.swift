@@ -37,6 +37,26 @@ struct IndexedValues: Sendable {
     }
   }
 
+  /// Takes over a value in which server values were set, with the indexes of the branches that they began. Does nothing if
+  /// the value had no indexes before.
+  ///
+  /// - Parameters:
+  ///   - paths: the paths of the server values.
+  ///   - assignment: the location with its value, to which these indexes are added.
+  /// - Complexity: O(depth × log n) for each path.
+  mutating func set(_ paths: [Path], in assignment: inout Assignment) {
+    let location = assignment.location
+    guard let before = values[location] else { return }
+    if let level = plan.matches(at: location.path) {
+      for path in paths { level.attach(&assignment.value, along: path.keys[...]) }
+    }
+    values[location] = assignment.value
+    guard let object = before.object, let bytes = memory.removeValue(forKey: object),
+      let new = assignment.value.object
+    else { return }
+    memory[new] = max(0, bytes + MemoryCount.growth(from: before, to: assignment.value))
+  }
+
   /// Whether an assignment has a value with all indexes of its location. O(1)
   func holds(_ assignment: Assignment) -> Bool {
     guard let value = values[assignment.location] else { return false }
@@ -68,8 +88,8 @@ extension Node {
 }
 
 extension Write {
-  /// Adds the indexes of a plan to the values, and counts their memory, if together they have more bytes of JSON than the
-  /// bound. So the writer need neither sort their children nor visit them. Call it before `encodeValues` and before the
+  /// Adds the indexes of a plan to the values, makes equal values one, and counts their memory, if together they have more
+  /// bytes of JSON than the bound. So the writer need neither sort their children nor visit them. Call it before `encodeValues` and before the
   /// write is given to the engine, on a thread that may be held.
   ///
   /// If the engine has another plan when it makes the write, it adds the indexes and counts the memory itself.
@@ -82,8 +102,12 @@ extension Write {
     for index in assignments.indices where assignments[index].value.isBranch {
       let location = assignments[index].location
       plan.matches(at: location.path)?.attach(&assignments[index].value)
-      // A server value changes the indexes when it is resolved, and may begin a branch that lacks one.
-      if serverValues(at: index).isEmpty { indexed.add(assignments[index].value, at: location) }
+    }
+    // Values with other indexes stay two values.
+    budget = .max
+    assignments.shareEqualValues(budget: &budget) { plan.hasSameIndexes(at: $0, $1) }
+    for assignment in assignments where assignment.value.isBranch {
+      indexed.add(assignment.value, at: assignment.location)
     }
     encodedValues = nil
     indexedValues = indexed
@@ -99,5 +123,29 @@ extension Write {
     var moved = IndexedValues(plan: indexed.plan)
     moved.add(assignment.value, at: location, of: indexed)
     return moved
+  }
+}
+
+extension [Assignment] {
+  /// Replaces equal branches at locations with the same last key by one node. A post that a client writes to two locations
+  /// is parsed twice, but then kept and journaled once.
+  ///
+  /// - Parameters:
+  ///   - budget: the bytes of JSON that are compared, which is reduced. Values beyond it stay as they are.
+  ///   - mayShare: whether the values at two paths may be one.
+  /// - Complexity: O(assignments), and O(bytes) up to the budget.
+  mutating func shareEqualValues(budget: inout Int, _ mayShare: (Path, Path) -> Bool) {
+    var seen: [Key: Int] = [:]
+    for index in indices where self[index].value.isBranch {
+      let path = self[index].location.path
+      guard let key = path.last, let earlier = seen.updateValue(index, forKey: key) else {
+        continue
+      }
+      let (first, value) = (self[earlier].value, self[index].value)
+      guard !first.isIdentical(to: value), mayShare(self[earlier].location.path, path),
+        value.fits(budget: &budget), first == value
+      else { continue }
+      self[index].value = first
+    }
   }
 }

@@ -48,15 +48,17 @@ public struct LocatedServerValue: Sendable, Equatable {
 }
 
 extension Write {
-  /// Checks the sizes of the values that contain server values. O(assignments with server values × the bound)
+  /// Checks the size of the values that contain server values. The writer resolves and encodes them.
   ///
-  /// - Throws: `TreeError.tooLarge` beyond `Limits.serverValueBytesMax`.
+  /// - Complexity: O(assignments), and O(`Limits.serverValueBytesMax`).
+  /// - Throws: `TreeError.tooLarge` if together they have more than `Limits.serverValueBytesMax`.
   public func checkServerValues() throws(TreeError) {
+    var budget = Limits.serverValueBytesMax
     for index in assignments.indices where !serverValues(at: index).isEmpty {
-      guard !assignments[index].value.fits(bytes: Limits.serverValueBytesMax) else { continue }
+      guard !assignments[index].value.fits(budget: &budget) else { continue }
       throw .tooLarge(
-        "a value that contains server values may have at most \(Limits.serverValueBytesMax) bytes of JSON; write the "
-          + "server values as other locations of an update")
+        "the values of a write that contain server values may have at most \(Limits.serverValueBytesMax) bytes of JSON "
+          + "together; write the server values as other locations of an update")
     }
   }
 }

@@ -12,10 +12,21 @@ enum TextOrder {
   /// - Complexity: O(common prefix).
   static func compare(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
     let common = min(a.count, b.count)
-    if common > 0, let pa = a.baseAddress, let pb = b.baseAddress, memcmp(pa, pb, common) != 0 {
-      var i = 0
-      while a[i] == b[i] { i += 1 }
-      return Int(rank(a[i])) - Int(rank(b[i]))
+    var i = 0
+    // Eight bytes at a time: long texts with a long common beginning are compared many times.
+    while i + 8 <= common {
+      let difference =
+        a.loadUnaligned(fromByteOffset: i, as: UInt64.self)
+        ^ b.loadUnaligned(fromByteOffset: i, as: UInt64.self)
+      guard difference == 0 else {
+        i += UInt64(littleEndian: difference).trailingZeroBitCount / 8
+        return Int(rank(a[i])) - Int(rank(b[i]))
+      }
+      i += 8
+    }
+    while i < common {
+      guard a[i] == b[i] else { return Int(rank(a[i])) - Int(rank(b[i])) }
+      i += 1
     }
     return a.count - b.count
   }

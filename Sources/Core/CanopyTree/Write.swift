@@ -174,6 +174,15 @@ public struct Write: Sendable {
   ///   - root: the tree just before the write; increments add to its values.
   ///   - milliseconds: the current time since 1970.
   public func resolved(in root: Node, at milliseconds: Int64) -> [Assignment] {
+    var copy = self
+    return copy.resolve(in: root, at: milliseconds)
+  }
+
+  /// Returns the assignments as `resolved` does, and keeps the indexes of large values with server values, so that the tree
+  /// need not make them again when the assignments are applied.
+  ///
+  /// - Complexity: O(server values × log n), and O(assignments).
+  public mutating func resolve(in root: Node, at milliseconds: Int64) -> [Assignment] {
     var resolved = assignments
     for (index, values) in serverValues {
       let location = resolved[index].location
@@ -188,23 +197,13 @@ public struct Write: Sendable {
           resolved[index].value.set(new, at: placed.path)
         }
       }
+      indexedValues?.set(values.map(\.path), in: &resolved[index])
     }
-    if resolved.count > 1 { Write.shareEqualValues(&resolved) }
+    if resolved.count > 1 {
+      var budget = Limits.serverValueBytesMax
+      resolved.shareEqualValues(budget: &budget) { _, _ in true }
+    }
     return resolved
-  }
-
-  /// Replaces equal branches at locations with the same last key by one node. A post that a client
-  /// writes to two locations is parsed twice, but then kept and journaled once.
-  private static func shareEqualValues(_ assignments: inout [Assignment]) {
-    var seen: [Key: Node] = [:]
-    for i in assignments.indices where assignments[i].value.isBranch {
-      guard let key = assignments[i].location.path.last else { continue }
-      if let earlier = seen[key], earlier == assignments[i].value {
-        assignments[i].value = earlier
-      } else {
-        seen[key] = assignments[i].value
-      }
-    }
   }
 }
 

@@ -12,6 +12,9 @@ public struct WriteOrigin: Hashable, Sendable {
   /// The user who sent the write: a uid, `anonymousOwner` or `administratorOwner`. Nil for a write that an
   /// earlier version stored, and until the server has set it.
   public var owner: String?
+  /// The remote network of the client, which divides the clients without a login; nil for this machine. It is not stored,
+  /// and so not known after a restart. Origins are compared without it.
+  public var network: String?
   /// The client's number of the write: from 1 on, never used twice.
   public var number: Int64
   /// The number up to which the client has received all replies. It never sends those writes again,
@@ -81,6 +84,17 @@ extension WriteOrigin {
   /// The name under which the writes of the client are remembered: its own if that is secret, otherwise one
   /// for this owner.
   public var rememberedName: ByteString { ByteString(isSecret ? client : storedClient) }
+
+  /// The owner for whom the writes of the client are remembered. The clients without a login of each remote network have
+  /// one of their own, so that a stranger cannot make the server forget their writes.
+  public var rememberedOwner: ByteString? {
+    guard let owner else { return nil }
+    guard let network, owner.hasSameBytes(as: WriteOrigin.anonymousOwner) else {
+      return ByteString(owner)
+    }
+    // No uid contains a dot or a slash.
+    return ByteString("\(owner)/\(network)")
+  }
 
   /// The owner and the name of the client as they are stored: `owner/client`, or the name alone without an
   /// owner. Neither contains a slash.

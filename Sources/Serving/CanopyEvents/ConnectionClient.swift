@@ -8,6 +8,8 @@ package struct ConnectionClient: ~Copyable {
   /// The bytes that the connection takes while it is idle, unless another part of its pipeline reports them; then 0.
   let idleBytes: Int
   package internal(set) var address = "local"
+  /// Whether a web page of a foreign site has opened the connection. Set it before the connection is active.
+  package var isOfForeignPage = false
   /// The number in the list of the event loop; nil while the connection is not in the list.
   var id: Int64?
   /// The time of its beginning, in milliseconds since 1970.

@@ -37,7 +37,8 @@ extension SessionHandler {
   final func beginClient(_ context: ChannelHandlerContext) {
     assertInEventLoop()
     client.address = context.remoteAddress?.ipAddress ?? "local"
-    client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
+    client.turns = Operations.turns(
+      of: ObjectIdentifier(self), at: client.address, isOfForeignPage: client.isOfForeignPage)
     client.since = operations.now()
     client.id = services.clients.add(self)
     client.place = ConnectionPlace.take(from: context.pipeline)

@@ -48,6 +48,7 @@ extension SessionHandler {
     }
     if let reply = operations.read(request, as: session.identity, in: root) {
       session.markReplyAsCurrent()
+      scheduled.turn.noteReply(bytes: reply.valueBytes)
       finish(slot, Session.Completion(reply))
     } else {
       readLong(context, request, slot)
@@ -62,7 +63,9 @@ extension SessionHandler {
   package final func appendReply(
     _ context: ChannelHandlerContext, _ body: (Identity, LoopInbox, inout LineOutput) -> Bool
   ) -> Bool {
+    let before = output.byteCount
     guard body(session.identity, hub.inbox, &output) else { return false }
+    scheduled.turn.noteReply(bytes: output.byteCount - before)
     noteUnsent(context)
     return true
   }

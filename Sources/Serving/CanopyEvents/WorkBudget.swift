@@ -13,6 +13,8 @@ package final class WorkBudget {
   package static let requestsPerLook = 4
   /// The bytes of lines after which the clock is read.
   package static let bytesPerLook = 1024
+  /// The bytes of a reply that take as much time as a byte of a line. So the clock is read after 16 KiB of replies.
+  private static let replyBytesPerLineByte = 16
   private static let turnMax = TimeAmount.microseconds(500)
   private static let roundMax = TimeAmount.milliseconds(2)
 
@@ -31,6 +33,12 @@ package final class WorkBudget {
     /// requests of a client that sends few at a time do not add up, and the clock is not read for them.
     package mutating func endRead() {
       if end == nil { (count, bytes) = (0, 0) }
+    }
+
+    /// Notes a reply, so that the clock is read at the next request if the reply was long: it took as much time as several
+    /// requests.
+    package mutating func noteReply(bytes: Int) {
+      self.bytes += max(0, bytes) / WorkBudget.replyBytesPerLineByte
     }
 
     fileprivate init(round: UInt64, end: NIODeadline? = nil) {

@@ -178,6 +178,9 @@ struct GatewayChannel: ServerChildChannel {
           origin: head.headers["Origin"].first, site: head.headers["Sec-Fetch-Site"].first,
           host: head.headers["Host"].first)
         if isForeign { return channel.eventLoop.makeSucceededFuture(nil) }
+        connection.note(
+          origin: head.headers["Origin"].first, site: head.headers["Sec-Fetch-Site"].first,
+          host: head.headers["Host"].first, in: sockets)
         let earlier = (try? Target(head.uri))?["ls"]
         let loop = channel.eventLoop
         return sockets.endEarlier(session: earlier, on: loop).assumeIsolated().flatMap {
@@ -201,7 +204,8 @@ struct GatewayChannel: ServerChildChannel {
           try sockets.addLine(to: channel)
         } else {
           try sockets.addRealtime(
-            to: channel, host: head.headers["Host"].first, first.value.takeNamespace())
+            to: channel, host: head.headers["Host"].first,
+            isOfForeignPage: connection.isOfForeignPage, first.value.takeNamespace())
         }
       }
     }

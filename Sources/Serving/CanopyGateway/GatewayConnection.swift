@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyRealtime
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -88,6 +89,7 @@ final class GatewayConnection: Sendable {
   }
 
   private let state = Mutex(State())
+  private let foreignPage = Atomic(false)
   /// Whether the connection is gone. A lock of its own, because writes are submitted while it is held.
   private let isLost = Mutex(false)
 
@@ -131,7 +133,27 @@ final class GatewayConnection: Sendable {
   }
 
   /// The group in which the long work of the connection takes turns.
-  var turns: TurnGroup { Operations.turns(of: ObjectIdentifier(self), at: address) }
+  var turns: TurnGroup {
+    Operations.turns(
+      of: ObjectIdentifier(self), at: address, isOfForeignPage: isOfForeignPage)
+  }
+
+  /// Whether a web page of a foreign site has made a request of the connection. A browser uses a connection for the pages
+  /// of one site.
+  var isOfForeignPage: Bool { foreignPage.load(ordering: .relaxed) }
+
+  /// Notes the page that makes a request.
+  ///
+  /// - Parameters:
+  ///   - origin: the field `Origin` of the request.
+  ///   - site: its field `Sec-Fetch-Site`.
+  ///   - host: its field `Host`.
+  func note(origin: String?, site: String?, host: String?, in sockets: RealtimeConnections) {
+    guard origin != nil || site != nil,
+      sockets.isOfForeignPage(origin: origin, site: site, host: host)
+    else { return }
+    foreignPage.store(true, ordering: .relaxed)
+  }
 
   /// Keeps the reason why the connection does not become a WebSocket, for the response to its request.
   func refuseUpgrade(_ error: WireError) {

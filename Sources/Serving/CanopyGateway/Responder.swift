@@ -299,11 +299,15 @@ struct Responder: Sendable {
       origin: request.fields[.origin], site: Responder.site(request.fields), host: request.host)
   }
 
-  /// Refuses a request of a foreign page to an emulator, before it has any effect.
+  /// Refuses a request of a foreign page to an emulator, before it has any effect. For any other server, notes that the
+  /// page uses the connection.
   ///
   /// - Throws: `WireError` for such a request.
   func refuseForeignPage(_ request: Parsed) throws(WireError) {
     if isForeign(request) { throw Operations.foreignPage }
+    connection.note(
+      origin: request.fields[.origin], site: Responder.site(request.fields), host: request.host,
+      in: sockets)
   }
 
   /// Whether a page of a foreign site has made a request.

@@ -69,7 +69,8 @@ public final class RealtimeConnections: Sendable {
   ///   - namespace: the namespace of the connection, which is released at its end; nil for the default one.
   /// - Throws: the error of the pipeline.
   public func addRealtime(
-    to channel: any Channel, host: String?, _ namespace: NamespaceLease? = nil
+    to channel: any Channel, host: String?, isOfForeignPage: Bool = false,
+    _ namespace: NamespaceLease? = nil
   ) throws {
     channel.eventLoop.assertInEventLoop()
     let home = loops.value(of: channel.eventLoop).value
@@ -79,7 +80,7 @@ public final class RealtimeConnections: Sendable {
     let handler = RealtimeHandler(
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
-      namespace: namespace)
+      isOfForeignPage: isOfForeignPage, namespace: namespace)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 

@@ -41,7 +41,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private var replacements: [() -> Void] = []
 
   init(
-    shared: RealtimeLoop, output: RawOutput, host: String, namespace: NamespaceLease?
+    shared: RealtimeLoop, output: RawOutput, host: String, isOfForeignPage: Bool,
+    namespace: NamespaceLease?
   ) {
     self.shared = shared
     self.namespace = namespace
@@ -49,6 +50,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     self.host = host
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input, .realtime)
+    client.isOfForeignPage = isOfForeignPage
   }
 
   override func leaveNamespace() {

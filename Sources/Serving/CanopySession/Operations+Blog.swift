@@ -111,8 +111,9 @@ struct PendingBlogWrite: Transaction {
     ) { entries, now in
       // A renaming that is decided again was charged the first time.
       if isRepeat { return nil }
-      cost = entries
-      return operations.renames.withLock { $0.wait(uid, now: now) }
+      if let wait = operations.renames.withLock({ $0.wait(uid, now: now) }) { return wait }
+      cost = entries()
+      return nil
     }
     let allowed = try operations.refusingUnfinishedWork(decision)
     // Charged only if nothing has refused the renaming.

@@ -191,11 +191,17 @@ extension Operations {
   }
 
   /// Returns the group in which the long work of a connection takes turns: one for all connections of a remote
-  /// network, so that opening more of them gives no more turns. Each connection from this machine has its own.
+  /// network, so that opening more of them gives no more turns. Each connection from this machine has its own, but those
+  /// of web pages of foreign sites, which a person on it has open, count as one network.
   ///
-  /// - Parameter address: the address of the client.
-  public static func turns(of connection: ObjectIdentifier, at address: String) -> TurnGroup {
-    let network = RemoteNetwork(address)
+  /// - Parameters:
+  ///   - address: the address of the client.
+  ///   - isOfForeignPage: whether a web page of a foreign site has made a request of the connection.
+  public static func turns(
+    of connection: ObjectIdentifier, at address: String, isOfForeignPage: Bool = false
+  ) -> TurnGroup {
+    var network = RemoteNetwork(address)
+    if isOfForeignPage, network.isThisMachine { network = .foreignPage }
     return TurnGroup(
       network: network.isThisMachine ? nil : "\(network)", connection: connection)
   }
@@ -261,9 +267,11 @@ extension Operations {
     }
   }
 
-  /// Whether the children are to be sorted for a query, and are many.
+  /// Whether many children are to be sorted for a query, or passed.
   private func takesLong(_ query: Query, in node: Node) -> Bool {
-    node.childCount > 256 && !query.isIndexed(in: node)
+    guard node.childCount > 256 else { return false }
+    return !query.isIndexed(in: node)
+      || query.passesChildren(in: node) && query.count(in: node) > 64
   }
 
   private func value(

@@ -238,8 +238,9 @@ extension Operations {
     let assignments = try DerivedData.assignments(following: write) { uid, entries, now in
       // A write that is decided again was charged the first time.
       if write.isRepeat { return nil }
-      charges.append((uid, entries))
-      return renames.withLock { $0.wait(uid, now: now) }
+      if let wait = renames.withLock({ $0.wait(uid, now: now) }) { return wait }
+      charges.append((uid, entries()))
+      return nil
     }
     try storage?.admit(assignments ?? write.assignments, over: write.before)
     // Charged only if nothing has refused the write.

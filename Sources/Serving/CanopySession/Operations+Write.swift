@@ -30,6 +30,7 @@ extension Operations {
           throw WireError.clientCanBeGuessed
         }
         origin.owner = owner
+        origin.network = turns?.network
         try submit(write, once: origin, context)
       }
     } catch {

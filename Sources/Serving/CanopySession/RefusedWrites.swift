@@ -47,7 +47,9 @@ struct RefusedWrites: Sendable {
   mutating func note(_ origin: WriteOrigin, from network: String? = nil, now: Int64) {
     let name = origin.rememberedName
     let known = clients[name]
-    let owner = known.map { $0.owner } ?? RefusedWrites.owner(of: origin, from: network)
+    var origin = origin
+    origin.network = network
+    let owner = known.map { $0.owner } ?? origin.rememberedOwner
     var client = present(origin, now) ?? Client(at: now, owner: owner)
     guard !client.numbers.contains(origin.number) else { return }
     client.numbers.append(origin.number)
@@ -56,15 +58,6 @@ struct RefusedWrites: Sendable {
     clients[name] = client
     names.use(name, of: owner, changing: known == nil ? 1 : 0)
     while names.count > RefusedWrites.clientsMax, let surplus = names.first() { remove(surplus) }
-  }
-
-  private static func owner(of origin: WriteOrigin, from network: String?) -> ByteString? {
-    guard let owner = origin.owner else { return nil }
-    guard let network, owner.hasSameBytes(as: WriteOrigin.anonymousOwner) else {
-      return ByteString(owner)
-    }
-    // No uid contains a dot or a slash.
-    return ByteString("\(owner)/\(network)")
   }
 
   private mutating func remove(_ name: ByteString) {

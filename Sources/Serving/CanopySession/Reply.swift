@@ -40,6 +40,15 @@ public enum Reply: Sendable {
     }
   }
 
+  /// The memory of a value in the reply; 0 for other replies. O(1)
+  public var valueBytes: Int {
+    switch self {
+    case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):
+      bytes.memory
+    default: 0
+    }
+  }
+
   private static let baseBytes = 256
   /// The bytes from which on the rest of a reply is not counted: no reply may be longer.
   private static let countedBytesMax = 16 * 1024 * 1024

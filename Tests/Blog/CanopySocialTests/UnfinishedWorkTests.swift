@@ -201,7 +201,7 @@ import Testing
       _ = try await blog.post("ada")
       let error = await blog.refusal {
         try Users.rename("ada", to: "Countess", in: &$0) { entries, now in
-          #expect(entries == 1 && now == blog.clock.now)
+          #expect(entries() == 1 && now == blog.clock.now)
           return 1_001
         }
       }

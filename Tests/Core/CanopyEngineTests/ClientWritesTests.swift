@@ -130,6 +130,32 @@ struct ClientWritesTests {
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
   }
 
+  @Test func `clients without a login displace only those of their own network`() throws {
+    let writesMax = 2_000
+    var writes = ClientWrites(writesMax: writesMax)
+    func write(by client: String, from network: String?, _ time: Int64) throws -> ClientWrite {
+      var write = try Self.write(by: client, at: time)
+      write.origin.owner = WriteOrigin.anonymousOwner
+      write.origin.network = network
+      return write
+    }
+    let others = [
+      try write(by: "remote", from: "198.51.100.7", 0), try write(by: "local", from: nil, 0),
+    ]
+    for write in others { writes.note(write) }
+    let first = try write(by: "m0", from: "192.0.2.1", 1)
+    for number in 0...writesMax {
+      writes.note(try write(by: "m\(number)", from: "192.0.2.1", Int64(number) + 1))
+    }
+    for write in others {
+      // The network is not part of the identity: the client may send the write again from another one.
+      var origin = write.origin
+      origin.network = "203.0.113.5"
+      #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(origin) }
+    }
+    _ = try writes.admit(first.origin)
+  }
+
   @Test func `the writes of all clients together are bounded, and others keep theirs`() throws {
     let writesMax = 1_000
     var writes = ClientWrites(writesMax: writesMax)

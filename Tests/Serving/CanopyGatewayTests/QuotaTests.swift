@@ -43,6 +43,39 @@ import Testing
     }
   }
 
+  @Test func `a page of a foreign site on this machine has the quotas of an address`() async throws
+  {
+    var limits = Limits()
+    limits.writesPerSecondPerAddress = 1
+    limits.writeBurstSeconds = 2
+    try await withGateway(limits: limits, quotas: WriteQuotas(limits)) { server in
+      let foreign = ["Origin": "https://evil.example"]
+      try await server.connect { client in
+        for _ in 0..<2 {
+          try await client.expect("PUT", "/open/a.json", foreign, "1", status: 200)
+        }
+        try await client.expect("PUT", "/open/a.json", foreign, "1", status: 429)
+      }
+      // All connections of foreign pages share the quota, also those that become a WebSocket.
+      try await server.connect { client in
+        #expect(try await client.upgrade("/.ws?v=5", foreign) == 101)
+        _ = try await client.message()
+        try await client.send(
+          message: #"{"t":"d","d":{"r":1,"a":"p","b":{"p":"/open/a","d":2}}}"#)
+        let answer = try await client.message()
+        #expect(answer.contains("than this server takes from an address"), "\(answer)")
+      }
+      // Programs and pages of this machine are exempt.
+      for fields in [[:], ["Origin": "http://localhost:5173"]] {
+        try await server.connect { client in
+          for number in 0..<5 {
+            try await client.expect("PUT", "/open/b.json", fields, "\(number)", status: 200)
+          }
+        }
+      }
+    }
+  }
+
   @Test func `without space writes get 503 and the seconds to wait, and reads go on`() async throws
   {
     let space = FreeSpace(bytesMin: 800)

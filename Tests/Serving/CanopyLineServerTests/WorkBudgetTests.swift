@@ -122,6 +122,28 @@ struct WorkBudgetTests {
     }
   }
 
+  @Test func `the clock is read after each reply of 16 kibibytes`() async throws {
+    try await withServer(.inProcess) { server in
+      let administrator = try await server.connectAsAdministrator()
+      for (name, count) in [("small", 1_000), ("large", 17_000)] {
+        try await administrator.value(
+          "SET /\(name) \"\(String(repeating: "x", count: count))\"")
+      }
+      try await server.set(rules: #"{"rules":{".read":true}}"#)
+      func answered(_ name: String) throws -> Int {
+        let setting = Setting(server.parts, microseconds: 200)
+        let attacker = try setting.connect()
+        try attacker.writeInbound(
+          ByteBuffer(string: String(repeating: "GET /\(name)\n", count: 100)))
+        return try setting.lines(attacker)
+      }
+      // The third time half a millisecond is over. The first request has no reply before it.
+      #expect(try answered("large") == 4)
+      let small = try answered("small")
+      #expect(small >= 3 * WorkBudget.requestsPerLook && small < 20)
+    }
+  }
+
   @Test func `connections with bursts take turns`() async throws {
     try await withServer(.inProcess) { server in
       let setting = Setting(server.parts, microseconds: 200)

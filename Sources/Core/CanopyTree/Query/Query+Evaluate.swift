@@ -72,9 +72,18 @@ extension Query {
   }
 
   /// Whether the location keeps the index that the query needs, so that its cost is that of its
-  /// result. By priority it always does.
+  /// result. By priority it always does, but see `passesChildren`.
   public func isIndexed(in node: Node) -> Bool {
     followsKeys(node) || !node.isBranch || node.indexes.contains { $0.order == order }
+  }
+
+  /// Whether the query may pass children that it does not select, because some children have a priority and others have
+  /// none. Then each selected child may cost as much as some tens of children.
+  public func passesChildren(in node: Node) -> Bool {
+    guard order == .priority else { return false }
+    return node.indexes.contains {
+      $0.order == .priority && !$0.positions.isEmpty && $0.positions.count < node.childCount
+    }
   }
 
   /// Whether the query's order is key order: by key; and by priority if no child has one.

@@ -31,6 +31,27 @@ struct KeyTests {
     }
   }
 
+  @Test func `texts of any length are compared by their first difference`() {
+    // The order of UTF-16: a surrogate sorts before U+E000 to U+FFFF.
+    let characters = [
+      "a", "b", "\u{7F}", "\u{E9}", "\u{D7FF}", "\u{1F333}", "\u{E000}", "\u{FFFD}",
+    ]
+    for count in 0...40 {
+      let beginning = String(repeating: "x", count: count)
+      for (index, first) in characters.enumerated() {
+        let text = beginning + first
+        #expect(text.compareCodeUnits(with: beginning) > 0)
+        #expect(beginning.compareCodeUnits(with: text) < 0)
+        for (other, second) in characters.enumerated() {
+          for rest in ["", "y", "longer than a word"] {
+            let result = (text + rest).compareCodeUnits(with: beginning + second + rest)
+            #expect(result.signum() == (index - other).signum(), "\(count) \(first) \(second)")
+          }
+        }
+      }
+    }
+  }
+
   @Test func `a key has 1 to 768 bytes`() throws {
     #expect(try Key(String(repeating: "é", count: 384)).utf8Count == 768)
     #expect(throws: TreeError.self) { try Key(String(repeating: "é", count: 384) + "x") }

@@ -58,6 +58,64 @@ struct IndexedValueTests {
     #expect(changed.root.brokenInvariant() == nil)
   }
 
+  @Test func `a server value does not make the writer visit children that have indexes`() throws {
+    let plan = Self.plan((.child("n"), ["x", "u"]), (.value, ["x", "u", nil]))
+    let tree = Tree(indexPlan: plan)
+    // One of them begins a child that needs an index of its own.
+    let placed = try ["7/n", "new/n"].map {
+      try LocatedServerValue(path: Path($0), isPriority: false, value: .increment(500))
+    }
+    let base = Self.branches(5_000).setting(.absent, at: placed[0].path)
+    let plain = try Write.set(Location("x/u"), WriteValue(base, serverValues: placed))
+    var indexed = plain
+    indexed.addIndexes(of: plan, over: 100)
+    func touched(_ write: Write) -> (nodes: Int, tree: Tree) {
+      var (write, changed) = (write, tree)
+      let nodes = WorkCounter.nodesTouched {
+        let assignments = write.resolve(in: tree.root, at: 0)
+        changed.apply(assignments, of: write, countsMemory: true)
+      }
+      return (nodes, changed)
+    }
+    let without = touched(plain)
+    let with = touched(indexed)
+    #expect(without.nodes > 10_000)
+    #expect(with.nodes < 150)
+    #expect(with.tree.root == without.tree.root)
+    #expect(indexes(with.tree.root) == indexes(without.tree.root))
+    #expect(with.tree.root.at("x/u/new").indexes.map(\.order) == [.value])
+    #expect(with.tree.root.brokenInvariant() == nil)
+    // The memory is that of the same tree.
+    let (bytes, exact) = (with.tree.addedMemoryMax, without.tree.addedMemoryMax)
+    #expect(bytes >= exact * 9 / 10 && bytes <= exact * 11 / 10, "\(bytes), \(exact)")
+  }
+
+  @Test func `equal large values become one before the writer, which only compares smaller ones`()
+    throws
+  {
+    let plan = Self.plan((.child("n"), ["indexed", nil]))
+    func write(_ places: String...) throws -> Write {
+      try Write(setting: places.map { Assignment(try Path($0), Self.branches(100_000)) })
+    }
+    func areOne(_ write: Write) -> Bool {
+      let resolved = write.resolved(in: .absent, at: 0)
+      return resolved[0].value.isIdentical(to: resolved[1].value)
+    }
+    var large = try write("a/p", "b/p")
+    #expect(!large.assignments[0].value.fits(bytes: Limits.serverValueBytesMax))
+    #expect(!areOne(large))
+    large.addIndexes(of: plan, over: 100)
+    #expect(areOne(large))
+    var others = [try write("a/p", "b/q"), try write("a/p", "indexed/p")]
+    for index in others.indices {
+      others[index].addIndexes(of: plan, over: 100)
+      #expect(!areOne(others[index]))
+    }
+    let small = try Write(
+      setting: ["a/p", "b/p"].map { Assignment(try Path($0), Self.branches(1_000)) })
+    #expect(areOne(small))
+  }
+
   @Test func `a pushed value keeps its indexes if its key matches the same patterns`() throws {
     let plan = Self.plan((.child("n"), ["x", nil]), (.value, ["x", "named"]))
     let tree = Tree(indexPlan: plan)
@@ -101,7 +159,8 @@ struct IndexedValueTests {
           let journaled = plain.apply(write.resolved(in: plain.root, at: 0))
           write.addIndexes(of: plan, over: 0)
           write.encodeValues(over: 0)
-          let other = prepared.apply(write.resolved(in: prepared.root, at: 0), of: write)
+          let resolved = write.resolve(in: prepared.root, at: 0)
+          let other = prepared.apply(resolved, of: write)
           try #require(other == journaled)
           try #require(prepared.root == plain.root)
           try #require(prepared.root.brokenInvariant() == nil)

@@ -104,14 +104,16 @@ struct LeafPathTests {
     #expect(try !isAllowed(path, places))
   }
 
-  @Test func `a value with server values may have half a mebibyte of JSON`() throws {
+  @Test func `values with server values may have half a mebibyte of JSON together`() throws {
     func node(textBytes: Int) -> Node {
       Node(children: [("t", Node(String(repeating: "x", count: textBytes)))])
     }
     func isAllowed(textBytes: Int, _ values: [LocatedServerValue]) throws -> Bool {
       let value = WriteValue(node(textBytes: textBytes), serverValues: values)
       let small = Write.Item(Location("b"), WriteValue(.absent, serverValues: values))
-      let write = try Write([Write.Item(Location("a"), value), small])
+      // A value without server values does not count.
+      let other = Write.Item(Location("c"), WriteValue(node(textBytes: 600_000)))
+      let write = try Write([Write.Item(Location("a"), value), small, other])
       do throws(TreeError) { try write.checkServerValues() } catch {
         guard case .tooLarge = error else { throw error }
         return false
@@ -120,11 +122,18 @@ struct LeafPathTests {
     }
     let bytesMax = Limits.serverValueBytesMax
     let most = try #require(
-      (bytesMax - 32...bytesMax).last { node(textBytes: $0).fits(bytes: bytesMax) })
+      (bytesMax - 64...bytesMax).last {
+        var budget = bytesMax
+        return node(textBytes: $0).fits(budget: &budget) && Node.absent.fits(budget: &budget)
+      })
     let value = LocatedServerValue(path: Path("at"), isPriority: false, value: .timestamp)
     #expect(try isAllowed(textBytes: most, [value]))
     #expect(try !isAllowed(textBytes: most + 1, [value]))
     #expect(try isAllowed(textBytes: most + 1, []))
+    let half = WriteValue(node(textBytes: bytesMax / 2), serverValues: [value])
+    let halves = try ["a", "b"].map { Write.Item(try Location($0), half) }
+    try Write([halves[0]]).checkServerValues()
+    #expect(throws: TreeError.self) { try Write(halves).checkServerValues() }
   }
 
   @Test func `a removal is allowed at any path`() throws {
