@@ -94,6 +94,7 @@ extension SQLiteStore {
     guard access(folder + "/canopy.sqlite", F_OK) == 0 else {
       throw StoreError.withoutDatabase(folder)
     }
+    try Opening.refuseEmptied(folder + "/canopy.sqlite")
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.copy"
     // A connection that cannot write does not remove the log, either, when it is closed last.

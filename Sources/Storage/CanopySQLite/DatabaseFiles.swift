@@ -5,8 +5,8 @@ internal import Synchronization
 /// The open files of a store's database: `canopy.sqlite` and its write-ahead log.
 ///
 /// Before each durable transaction the store compares them with the files that have their names then. Writes to a file
-/// that was removed or moved, or whose folder was moved, succeed, and the next start does not find them. The write-ahead
-/// log must not become shorter either: SQLite never shortens it while the store is open, and would go on behind the gap.
+/// that was removed or moved, or whose folder was moved, succeed, and the next start does not find them. The files must not
+/// become shorter either: SQLite never shortens them while the store is open, and would go on behind the gap.
 /// A file whose contents are replaced in place by as many bytes keeps its device, inode and size, so this is not found.
 final class DatabaseFiles: Sendable {
   private struct File {
@@ -19,7 +19,8 @@ final class DatabaseFiles: Sendable {
 
   private let files: [File]
   private let isClosed = Mutex(false)
-  /// The greatest size in bytes that the write-ahead log had.
+  /// The greatest sizes in bytes that the database file and the write-ahead log had.
+  private let databaseBytes = Atomic(0)
   private let logBytes = Atomic(0)
   /// The number of errors of the disk.
   private let errors = Atomic(0)
@@ -34,14 +35,18 @@ final class DatabaseFiles: Sendable {
   /// - Parameter hasLeftLog: whether an earlier process has left a log, which is repaired like one after an error.
   init(_ paths: [String], hasLeftLog: Bool = false) {
     repairedErrors = Atomic(hasLeftLog ? -1 : 0)
+    var bytes = 0
     files = paths.compactMap { path in
       let descriptor = open(path, O_RDONLY | O_CLOEXEC)
       guard descriptor >= 0 else { return nil }
       var status = stat()
       fstat(descriptor, &status)
-      return File(
+      let file = File(
         path: path, descriptor: descriptor, device: status.st_dev, inode: status.st_ino)
+      if !file.isLog { bytes = Int(status.st_size) }
+      return file
     }
+    databaseBytes.store(bytes, ordering: .relaxed)
   }
 
   deinit { close() }
@@ -104,7 +109,7 @@ final class DatabaseFiles: Sendable {
   func checkRemain() throws(StoreError) {
     for file in files {
       var status = stat()
-      guard hasItsName(file, &status), !file.isLog || hasGrown(to: Int(status.st_size)) else {
+      guard hasItsName(file, &status), hasGrown(file, to: Int(status.st_size)) else {
         throw .inaccessible(
           "\(file.path) was removed or replaced while the server was running (or moved, or cut), so nothing can be stored: "
             + "stop the server, and restore the data folder from a backup")
@@ -115,8 +120,8 @@ final class DatabaseFiles: Sendable {
   /// Prepares the copy of the whole write-ahead log into the database file, after which the log is cut to no bytes.
   ///
   /// The log must be kept if the database file has lost its name: the copy would go into a file that the next start does
-  /// not find, and the cut would remove the commits from the log. It must also be kept if it was cut itself: the copy would
-  /// end at the first missing page, and the database would have pages of different times.
+  /// not find, and the cut would remove the commits from the log. It must also be kept if a file was cut: the copy would end
+  /// at the first missing page of the log, and the database would have pages of different times or lack some.
   ///
   /// If only the log has lost its name, its commits are in no other file, so it is copied. Another file that has the name
   /// now gets the ending `.replaced`, because the next start would apply its older pages to the newer database.
@@ -125,18 +130,17 @@ final class DatabaseFiles: Sendable {
   func prepareToEmptyLog() throws(StoreError) {
     for file in files {
       var status = stat()
-      if !file.isLog {
-        guard !hasItsName(file, &status) else { continue }
+      guard file.isLog || hasItsName(file, &status) else {
         throw .inaccessible(
           "\(file.path) was removed, moved or replaced while the server was running: restore the data folder from a backup, "
             + "or start the server again if the file is a copy")
       }
-      guard fstat(file.descriptor, &status) == 0, hasGrown(to: Int(status.st_size)) else {
+      guard fstat(file.descriptor, &status) == 0, hasGrown(file, to: Int(status.st_size)) else {
         throw .inaccessible(
           "\(file.path) was cut while the server was running: restore the data folder from a backup"
         )
       }
-      if hasItsName(file, &status) || access(file.path, F_OK) != 0 { continue }
+      if !file.isLog || hasItsName(file, &status) || access(file.path, F_OK) != 0 { continue }
       guard FileCalls.renameFile(file.path, to: file.path + ".replaced") == 0 else {
         throw .inaccessible(
           "\(file.path) was replaced while the server was running, and the other file cannot be renamed: restore the data folder from a backup"
@@ -158,8 +162,11 @@ final class DatabaseFiles: Sendable {
     logBytes.store(0, ordering: .relaxed)
   }
 
-  /// Notes the size of the log. Returns whether it is at least as long as before.
-  private func hasGrown(to bytes: Int) -> Bool {
-    logBytes.max(bytes, ordering: .relaxed).oldValue <= bytes
+  /// Notes the size of a file. Returns whether it is at least as long as before.
+  private func hasGrown(_ file: File, to bytes: Int) -> Bool {
+    let before =
+      file.isLog
+      ? logBytes.max(bytes, ordering: .relaxed) : databaseBytes.max(bytes, ordering: .relaxed)
+    return before.oldValue <= bytes
   }
 }

@@ -214,6 +214,7 @@ final class LogCopier: Sendable {
   private func openConnection() throws -> DatabaseQueue {
     try connection.withLock { connection in
       if let connection { return connection }
+      try Opening.refuseEmptied(path)
       let opened = try DatabaseQueue(path: path, configuration: settings)
       connection = opened
       return opened

@@ -67,9 +67,24 @@ extension Opening {
     { return error.message ?? "malformed" }
   }
 
+  /// Refuses a database file without bytes that has a log. When any connection opens such a database, also one that cannot
+  /// write, SQLite removes the log, which may have the only copy of the data.
+  ///
+  /// - Throws: `StoreError.damaged`.
+  static func refuseEmptied(_ path: String) throws(StoreError) {
+    var status = stat()
+    // Only the size: closing a descriptor of the file would release the locks that SQLite has on it.
+    guard stat(path, &status) == 0, status.st_size == 0, LogScan.exists(database: path) else {
+      return
+    }
+    throw .damaged(
+      "\(path) is empty, and its write-ahead log \(path)-wal has data: \(StoreError.waysOut)")
+  }
+
   /// Opens a connection that cannot write, and that is closed after all others. The last connection of SQLite would copy
   /// the log into the database file and remove it.
   static func keepLog(of path: String) -> DatabaseQueue? {
+    guard (try? refuseEmptied(path)) != nil else { return nil }
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.kept"
     settings.readonly = true

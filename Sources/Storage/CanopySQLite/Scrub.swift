@@ -67,6 +67,7 @@ public struct Scrub: Sendable {
     self.bytesMax = max(1, bytesMax)
     try Opening.checkFiles(in: folder)
     guard access(path, F_OK) == 0 else { throw .withoutDatabase(folder) }
+    try Opening.refuseEmptied(path)
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.scrub"
     // A connection that cannot write does not remove the log, either, when it is closed last.

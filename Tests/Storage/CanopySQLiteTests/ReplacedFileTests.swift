@@ -69,6 +69,42 @@ struct ReplacedFileTests {
     #expect(try await folder.withStore { try await $0.load().sequence } == 2)
   }
 
+  @Test(arguments: [0, 4_096, 8_192])
+  func `no append succeeds after the database was cut, and closing keeps the log`(
+    bytes: Int
+  ) async throws {
+    let (files, warnings) = try await close { store in
+      try store.emptyLog()
+      try store.append([commit(4, "n", 4)], after: 3)
+      #expect(truncate(folder.database, bytes) == 0)
+      let error = #expect(throws: StoreError.self) {
+        try store.append([commit(5, "n", 5)], after: 4)
+      }
+      expectAdvice(error, mentions: "or cut", "backup")
+    }
+    #expect(contents(folder.path) == files)
+    #expect(files[0]?.count == bytes && files[1]?.isEmpty == false)
+    #expect(warnings.count == 1)
+  }
+
+  @Test func `neither a scrub nor a copy removes the log beside an empty database`() async throws {
+    let store = try SQLiteStore(folder: folder.path)
+    try store.append([commit(1, "n", 1)], after: 0)
+    #expect(truncate(folder.database, 0) == 0)
+    let before = contents(folder.path)
+    expectAdvice(
+      #expect(throws: StoreError.self) { try Scrub(folder: folder.path) }, mentions: "is empty",
+      "-wal", "backup")
+    let copy = folder.file("copy")
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore.copyDatabase(of: folder.path, isServed: true, to: copy)
+    }
+    expectAdvice(error, mentions: "is empty", "backup")
+    #expect(contents(folder.path) == before)
+    try store.close()
+    #expect(contents(folder.path) == before)
+  }
+
   /// Returns the contents of the database file and its log.
   private func contents(_ path: String) -> [Data?] {
     ["", "-wal"].map { FileManager.default.contents(atPath: path + "/canopy.sqlite" + $0) }
