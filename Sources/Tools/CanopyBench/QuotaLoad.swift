@@ -14,7 +14,10 @@ struct QuotaLoad: ParsableCommand {
       of the time, or if canopy verify finds a problem.
       """)
 
-  @Option(help: "The minutes of the load.") var minutes = 60.0
+  @Option(
+    help:
+      "The minutes of the load: more than the server keeps commits, so that the folder stops growing."
+  ) var minutes = 150.0
   @Option(help: "The bytes of the body of a post.") var bodyBytes = 60_000
   @Option(help: "The most bytes that the folder may take on the disk.") var bytesMax =
     2_147_483_648
