@@ -51,9 +51,9 @@ extension SQLiteStore {
       }
       try write(replaced)
       var checksum = try CommitRow.last(db).checksum
-      checksum.add(sequence)
       try db.execute(sql: "DELETE FROM commits")
       try table.finish { meta in
+        checksum.add(sequence, meta.leaves)
         if let time = state.lastTime { meta.noteKeyTime(time) }
         meta[.checkpoint] = sequence
         meta[.base] = sequence
@@ -177,5 +177,15 @@ extension SQLiteStore {
       }
     }
     return problems
+  }
+}
+
+extension Checksum {
+  /// Adds the number and the rows of a checkpoint with which a journal begins. So the chains of two folders differ if
+  /// their trees do, though both begin with an import.
+  mutating func add(_ sequence: Int64, _ leaves: LeafSums) {
+    add(sequence)
+    add(leaves.count)
+    add(Int64(bitPattern: leaves.sum))
   }
 }

@@ -14,14 +14,17 @@ extension SQLiteStore: MovableJournal, MovableAccountStore {
     let (sequence, time, writes) = (state.sequence, state.lastTime, state.clientWrites)
     try await writeDurably { db, tail in
       var meta = try Meta.read(db)
+      var checksum = Checksum()
+      // The chain of a journal without any commit begins as in a new folder.
+      if sequence > 0 { checksum.add(sequence, meta.leaves) }
       meta[.checkpoint] = sequence
       meta[.base] = sequence
-      meta.baseChecksum = Checksum()
+      meta.baseChecksum = checksum
       if let time { meta.noteKeyTime(time) }
       try meta.write(db)
       for write in writes { try SQLiteStore.remember(write, db) }
       tail.sequence = sequence
-      tail.checksum = Checksum()
+      tail.checksum = checksum
       tail.time = max(tail.time, time ?? 0)
     }
   }

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyRows
 import CanopyTesting
 import CanopyTree
 import Foundation
@@ -187,6 +188,61 @@ import Testing
           }
           expectAdvice(error, mentions: "1970-01-01T00:00:16", "--older")
         }
+      }
+    }
+  }
+
+  /// The ways in which a folder gets a tree without commits.
+  enum Beginning: CaseIterable {
+    case replacement, newNumbers, move
+  }
+
+  private func folder(with value: String, by beginning: Beginning) async throws -> Folder {
+    let folder = try Folder()
+    return try await folder.withStore { store in
+      try await store.replace(.root, with: Node(value)) { _ in }
+      let state = try await store.load(keeping: IndexPlan())
+      switch beginning {
+      case .replacement: return folder
+      case .newNumbers:
+        try await store.beginNewNumbers(
+          state, state.tree.root, replacing: LocationSet(), after: 1, at: now)
+        return folder
+      case .move:
+        let moved = try Folder()
+        try await moved.withStore { try await $0.begin(with: state) }
+        return moved
+      }
+    }
+  }
+
+  @Test(arguments: Beginning.allCases)
+  func `an older copy of another folder is refused, though both began with the same number`(
+    beginning: Beginning
+  ) async throws {
+    let own = try await folder(with: "production", by: beginning)
+    let older = try copied(own)
+    let foreign = try await folder(with: "staging", by: beginning)
+    let first = try await own.withStore { store in
+      let first = try await store.tree().sequence
+      for number in first + 1...first + 3 {
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      }
+      return first
+    }
+    #expect(try await foreign.withStore { try await $0.tree().sequence } == first)
+    try await copied(own).withStore { copy in
+      try await foreign.withStore { foreign in
+        let error = await #expect(throws: StoreError.self) {
+          try await copy.restore(
+            to: .sequence(first + 2), from: foreign, copyTime: 50_000, at: now)
+        }
+        expectAdvice(error, mentions: "of another history")
+      }
+      try await older.withStore { older in
+        let reached = try await copy.restore(
+          to: .sequence(first + 2), from: older, copyTime: 50_000, at: now)
+        #expect(reached == first + 2)
       }
     }
   }
