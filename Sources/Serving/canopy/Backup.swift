@@ -90,8 +90,23 @@ struct Backup: AsyncParsableCommand {
     guard let name = reply["file"]?.string, let sequence = reply["seq"]?.integer,
       let bytes = reply["bytes"]?.integer
     else { throw Failure("the server's reply has no file; see the server's log") }
+    // Another program may have taken the place of the server, and would have root move any file.
+    guard let backup = StoredBackup(name: name, bytes: Int(bytes)) else {
+      throw Failure(
+        "the program that uses \(folder) does not name a backup in its reply; nothing was moved: check which program it is"
+      )
+    }
+    let made = folder + "/" + Backups.folderName + "/" + backup.name
+    var status = stat()
+    guard lstat(made, &status) == 0 else {
+      throw Failure("\(made) cannot be read: \(String(cString: strerror(errno)))")
+    }
+    guard status.st_mode & S_IFMT == S_IFREG else {
+      throw Failure(
+        "\(made) is not a regular file; nothing was moved: check which program uses \(folder)")
+    }
     try await Interruption.removing([Self.temporary(for: file)]) {
-      try Self.move(folder + "/" + Backups.folderName + "/" + name, to: file)
+      try Self.move(made, to: file)
     }
     return (sequence, Int(bytes))
   }
@@ -129,7 +144,7 @@ struct Backup: AsyncParsableCommand {
       throw Failure(
         "\(file) cannot be written: \(ExportFile.reason(code)); the backup is in \(made)")
     }
-    let source = open(made, O_RDONLY | O_CLOEXEC)
+    let source = open(made, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     guard source >= 0 else {
       throw Failure("\(made) cannot be read: \(String(cString: strerror(errno)))")
     }
