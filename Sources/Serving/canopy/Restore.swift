@@ -89,6 +89,11 @@ struct Restore: AsyncParsableCommand {
         return (outcomes, lost)
       }
       for line in lost { try Output.line(line) }
+      if outcomes.contains(where: \.hadFutureLogin) {
+        try Output.line(
+          "corrected: the latest login of a deleted account was in the future, and has the present time now"
+        )
+      }
       for outcome in outcomes {
         try Output.line(
           "namespace \(outcome.namespace): restored up to commit \(outcome.sequence)")

@@ -43,7 +43,11 @@ struct Verify: AsyncParsableCommand {
       }
     }
     for problem in problems { try Output.line(problem.text) }
-    if problems.contains(where: { $0.kind != .foreignRules }) { throw ExitCode(1) }
+    if problems.contains(where: {
+      ![FolderProblem.Kind.foreignRules, .futureLogin].contains($0.kind)
+    }) {
+      throw ExitCode(1)
+    }
   }
 
   /// Unpacks a backup, and returns the problems of the folder.
@@ -73,7 +77,8 @@ struct Verify: AsyncParsableCommand {
       if let namespace, description.database(of: namespace) == nil {
         throw Failure("\(backup.path) has no namespace \(namespace); choose one that it has")
       }
-      let check = FolderCheck(NamespaceFolders(folder), namespace, isOwnCopy: true)
+      let check = FolderCheck(
+        NamespaceFolders(folder), namespace, isOwnCopy: true, isOfBackup: true)
       do {
         return try await check.run { try Output.line($0) }
           .map { $0.naming(backup.path, for: folder) }
@@ -105,6 +110,8 @@ struct FolderProblem {
     case blog
     /// The same, where rules that are not the built-in ones may have allowed it.
     case foreignRules
+    /// The latest login of a deleted account is in the future. A restore of the backup corrects that.
+    case futureLogin
   }
 
   /// A sentence.
@@ -123,14 +130,19 @@ struct FolderCheck {
   /// The only namespace to check; nil for all.
   private let namespace: NamespaceName?
   private let isOwnCopy: Bool
+  private let isOfBackup: Bool
 
-  /// - Parameter isOwnCopy: whether the command has made the folder. Another one of an older version stays as it is.
+  /// - Parameters:
+  ///   - isOwnCopy: whether the command has made the folder. Another one of an older version stays as it is.
+  ///   - isOfBackup: whether the folder has the files of a backup, which a restore corrects.
   init(
-    _ folders: NamespaceFolders, _ namespace: NamespaceName? = nil, isOwnCopy: Bool = false
+    _ folders: NamespaceFolders, _ namespace: NamespaceName? = nil, isOwnCopy: Bool = false,
+    isOfBackup: Bool = false
   ) {
     self.folders = folders
     self.namespace = namespace
     self.isOwnCopy = isOwnCopy
+    self.isOfBackup = isOfBackup
   }
 
   /// Returns the problems of the folder.
@@ -168,8 +180,10 @@ struct FolderCheck {
     in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
   ) async throws -> [FolderProblem] {
     let store = try SQLiteStore.reading(folder, isOwnCopy: isOwnCopy)
-    var damage = try await store.problems(at: Composition.now())
+    let now = Composition.now()
+    var damage = try await store.problems(at: isOfBackup ? nil : now)
     var others: [FolderProblem] = []
+    var notes: [FolderProblem] = []
     if store.isTailDamaged {
       damage.append(
         "\(folder)/canopy.tail is damaged, so it cannot prove that the last commits are there; the next start writes it again"
@@ -195,8 +209,15 @@ struct FolderCheck {
             : "namespace \(name): ok: up to commit \(sequence), nothing wrong")
       }
     }
+    if isOfBackup, damage.isEmpty, try await store.hasFutureLogin(at: now) {
+      notes.append(
+        FolderProblem(
+          text:
+            "note: the latest login of a deleted account is in the future, and canopy restore corrects that",
+          kind: .futureLogin))
+    }
     try store.close()
-    return damage.map { FolderProblem(text: $0, kind: .damage) } + others
+    return damage.map { FolderProblem(text: $0, kind: .damage) } + others + notes
   }
 
   /// Returns the problems of rules that prevent a server from opening a namespace, and whether the rules are the built-in

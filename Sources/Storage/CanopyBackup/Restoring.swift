@@ -15,6 +15,8 @@ public struct Restoring: Sendable {
     public let isEarlier: Bool
     /// The time of the restored point in milliseconds since 1970. An account that was opened later did not exist then.
     public let time: Int64
+    /// Whether the time of the latest login of a deleted account was in the future. It is the present time then.
+    public let hadFutureLogin: Bool
   }
 
   /// The backup.
@@ -96,21 +98,23 @@ public struct Restoring: Sendable {
     let point = point(name)
     let store = try SQLiteStore(folder: place(folder))
     let older = try point == .last ? nil : base.map { try SQLiteStore.reading(place($0)) }
-    let result: Result<(sequence: Int64, time: Int64), any Error>
+    let result: Result<Outcome, any Error>
     do {
       let pointTime = try await store.time(of: point, from: older)
       let sequence = try await store.restore(to: point, from: older, copyTime: time, at: now())
-      result = .success((sequence, pointTime))
+      result = .success(
+        Outcome(
+          namespace: name, sequence: sequence, isEarlier: sequence < database.sequence,
+          time: pointTime, hadFutureLogin: try await store.correctFutureLogin(at: now())))
     } catch { result = .failure(error) }
     try? older?.close()
     try store.close()
-    let reached: (sequence: Int64, time: Int64)
-    do { reached = try result.get() } catch let error as StoreError {
+    do { return try result.get() } catch let error as StoreError {
       guard name != .default, case .unreachable(let text) = error else { throw error }
-      throw StoreError.unreachable("namespace \(name): \(text)")
+      // A time selects all namespaces, also one that was created later.
+      throw StoreError.unreachable(
+        "namespace \(name): \(text); or restore only one namespace up to this point, with --namespace"
+      )
     }
-    return Outcome(
-      namespace: name, sequence: reached.sequence,
-      isEarlier: reached.sequence < database.sequence, time: reached.time)
   }
 }

@@ -94,6 +94,28 @@ extension SQLiteStore {
     }
   }
 
+  /// Whether the latest login of a deleted account is more than a day in the future. Then the clock was wrong when the
+  /// account was deleted, or is wrong now, or the number was altered.
+  ///
+  /// - Parameter now: the present time in milliseconds since 1970.
+  public func hasFutureLogin(at now: Int64) async throws -> Bool {
+    try await pool.read { try Meta.read($0).hasFutureLogin(at: now / 1_000) }
+  }
+
+  /// Lowers the latest login of a deleted account to the present time if it is in the future, as a repair does.
+  ///
+  /// - Parameter now: the present time in milliseconds since 1970.
+  /// - Returns: whether it was in the future.
+  public func correctFutureLogin(at now: Int64) async throws -> Bool {
+    guard try await hasFutureLogin(at: now) else { return false }
+    try await writeAccounts { db in
+      var meta = try Meta.read(db)
+      meta.correctDeletedLogin(to: now / 1_000)
+      try meta.write(db)
+    }
+    return true
+  }
+
   private func lastCommitTime() async throws -> Int64? {
     try await pool.read { db in
       try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")

@@ -1,4 +1,5 @@
 import CanopyBackup
+import CanopySQLite
 import CanopyTesting
 import CanopyTree
 import Foundation
@@ -206,6 +207,20 @@ import Testing
     try await admin.value(try ServerProcess.authentication(data: new))
     try await admin.expect("GET /a", "+1")
     #expect(try await next.terminate() == 0)
+    try await run("verify", "--data", new, mentions: "ok: ")
+  }
+
+  @Test func `a backup with a login of the future is sound, and a restore corrects it`()
+    async throws
+  {
+    let store = try SQLiteStore(folder: data)
+    try await store.insertDeleted([], latestLogin: 10_000_000_000)
+    try store.close()
+    let found = try await Command.run(["verify", "--data", data])
+    #expect(found.status == 1 && found.text.contains("in the future"), "\(found)")
+    try await run("backup", "--data", data, file)
+    try await run("verify", file, mentions: "note: the latest login of a deleted account", "ok: ")
+    try await run("restore", file, "--data", new, mentions: "corrected: the latest login")
     try await run("verify", "--data", new, mentions: "ok: ")
   }
 

@@ -99,6 +99,20 @@ import Testing
     #expect(try server.place.files() == ["new", "newer.tar", "older.tar"])
   }
 
+  @Test func `a login of the future in a backup is lowered, and does not make it unusable`()
+    async throws
+  {
+    try await server.withStore { store in
+      try await store.insertDeleted([], latestLogin: now / 1_000 + 100 * 86_400)
+    }
+    let outcomes = try await restore(try server.backUp())
+    let store = try SQLiteStore(folder: target)
+    #expect(try await store.latestDeletedLogin() == now / 1_000)
+    #expect(try await store.problems(at: now).isEmpty)
+    try store.close()
+    #expect(outcomes.map(\.hadFutureLogin) == [true, false])
+  }
+
   @Test func `a restored server goes on, and its next backup can be restored`() async throws {
     _ = try await restore(try server.backUp())
     let store = try SQLiteStore(folder: target)
