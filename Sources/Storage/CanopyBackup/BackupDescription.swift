@@ -76,6 +76,9 @@ enum BackupLayout {
   static let namespaces = "namespaces"
   static let description = "backup.json"
   static let sums = "SHA256SUMS"
+  /// The most bytes of the description and of the checksums each, which a reader has in memory. They suffice for
+  /// 100,000 namespaces. A writer makes no backup with more.
+  static let textBytesMax = 32 * 1024 * 1024
 
   /// Returns the beginning of the names of a namespace's files.
   static func prefix(of name: NamespaceName) -> String {

@@ -43,9 +43,6 @@ public struct BackupFile: Sendable {
 
 /// Reads a backup from its first to its last byte.
 private struct BackupReader {
-  /// The most bytes of the description and the checksums, which are read into memory.
-  private static let textBytesMax = 1024 * 1024
-
   let path: String
   let descriptor: Int32
   let size: Int
@@ -111,7 +108,7 @@ private struct BackupReader {
       }
       if header.name.utf8.elementsEqual(BackupLayout.description.utf8) {
         let contents = try text(header)
-        sums += BackupWriter.line(SHA256.hash(data: contents), header.name)
+        try addLine(SHA256.hash(data: contents), header.name)
         description = contents
       } else {
         try copy(header, to: folder, progress)
@@ -150,7 +147,7 @@ private struct BackupReader {
   }
 
   private mutating func text(_ header: TarHeader) throws(BackupError) -> [UInt8] {
-    guard header.size <= BackupReader.textBytesMax else {
+    guard header.size <= BackupLayout.textBytesMax else {
       throw .damaged(path, "\(header.name) is too large")
     }
     return try bytes(header.size)
@@ -175,7 +172,14 @@ private struct BackupReader {
       progress(offset, size)
     }
     if let target, fsync(target) != 0 { throw BackupError(FileError("synchronize", targetPath)) }
-    sums += BackupWriter.line(hash.finalize(), header.name)
+    try addLine(hash.finalize(), header.name)
+  }
+
+  private mutating func addLine(_ hash: SHA256.Digest, _ name: String) throws(BackupError) {
+    sums += BackupWriter.line(hash, name)
+    guard sums.utf8.count <= BackupLayout.textBytesMax else {
+      throw .damaged(path, "it has too many files")
+    }
   }
 
   /// Creates a file and the folders above it, but not the folder of the whole: a command that a signal ends may just have

@@ -14,15 +14,20 @@ struct BackupWriter {
   /// The time of the files in seconds since 1970.
   private let seconds: Int
   private var sums = ""
+  private let textBytesMax: Int
   /// The number of bytes that are written.
   private(set) var bytes = 0
 
   /// Creates the file with mode 0600.
   ///
+  /// - Parameter textBytesMax: the most bytes of the description and of the checksums each.
   /// - Throws: `BackupError.unwritable`, also if the file exists.
-  init(_ path: String, seconds: Int) throws(BackupError) {
+  init(
+    _ path: String, seconds: Int, textBytesMax: Int = BackupLayout.textBytesMax
+  ) throws(BackupError) {
     self.path = path
     self.seconds = seconds
+    self.textBytesMax = textBytesMax
     let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
     descriptor = FileCalls.openFile(path, flags)
     guard descriptor >= 0 else { throw BackupError(FileError("create", path)) }
@@ -30,6 +35,9 @@ struct BackupWriter {
 
   /// Adds a file with the given contents.
   mutating func add(_ contents: [UInt8], as name: String) throws(BackupError) {
+    if name.utf8.elementsEqual(BackupLayout.description.utf8) {
+      try checkSize(contents.count, of: name)
+    }
     try begin(name, size: contents.count)
     try write(contents)
     try end(name, size: contents.count, SHA256.hash(data: contents))
@@ -95,6 +103,15 @@ struct BackupWriter {
   ) throws(BackupError) {
     try write(zeros(TarHeader(name: "", size: size, seconds: 0).padding))
     sums += BackupWriter.line(hash, name)
+    try checkSize(sums.utf8.count, of: BackupLayout.sums)
+  }
+
+  /// Checks that a reader will take a text.
+  private func checkSize(_ count: Int, of name: String) throws(BackupError) {
+    guard count > textBytesMax else { return }
+    throw .unwritable(
+      "the server has too many namespaces for a backup, whose \(name) has at most \(textBytesMax) bytes: remove some, "
+        + "or move some to another server")
   }
 
   /// Returns the line of a file in `SHA256SUMS`.

@@ -252,6 +252,41 @@ import Testing
     #expect(error?.sentence.contains("its files are not those of its description") == true)
   }
 
+  @Test func `a backup with thousands of namespaces can be read`() throws {
+    let path = server.place.file("b.tar")
+    var writer = try BackupWriter(path, seconds: 5)
+    var description = BackupDescription(program: "canopy test", time: 5)
+    let long = String(repeating: "x", count: 57)
+    for number in 0..<4_000 {
+      let name = try number == 0 ? .default : NamespaceName("\(long)-\(number)")
+      for file in [BackupLayout.database, BackupLayout.rules] {
+        try writer.add([1], as: BackupLayout.prefix(of: name) + file)
+      }
+      description.databases.append(
+        BackupDescription.Database(name: name.text, sequence: 1, time: nil))
+    }
+    try writer.add(try description.json, as: BackupLayout.description)
+    try writer.finish()
+    writer.close()
+    #expect(try BackupFile(path).unpack(to: nil) == description)
+  }
+
+  @Test
+  func `a backup is not written if its description or its checksums would be too long to read`()
+    throws
+  {
+    let path = server.place.file("b.tar")
+    // The line of a checksum has 64 digits, two spaces, the name and its end.
+    var writer = try BackupWriter(path, seconds: 5, textBytesMax: 78)
+    defer { writer.close() }
+    try writer.add([1], as: "admin-token")
+    let long = [UInt8](repeating: 1, count: 79)
+    for (contents, name) in [([1], "rules.json"), (long, BackupLayout.description)] {
+      let error = #expect(throws: BackupError.self) { try writer.add(contents, as: name) }
+      #expect(error?.sentence.contains("too many namespaces") == true, "\(name)")
+    }
+  }
+
   @Test func `rules that change meanwhile are those of the copy`() async throws {
     try await fill(1)
     var changes = 0
