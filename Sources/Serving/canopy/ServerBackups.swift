@@ -16,12 +16,13 @@ extension Backups {
         pace: BackupPace(
           now: Composition.uptime, pause: { Thread.sleep(forTimeInterval: $0 / .seconds(1)) }),
         space: BackupSpace(besideWrites: settings.limits.freeBytesMin)),
-      settings.backups, now: Composition.uptime,
+      settings.backups, now: Composition.uptime, random: Composition.random,
       wasRemoved: { [folder = settings.folder] in NamespaceFolders(folder).wasRemoved($0) },
       logger: settings.logger)
-    do throws(BackupError) { try removeRests() } catch {
+    do { try removeRests() } catch {
       settings.logger.warning(
-        "the remains of a backup cannot be removed", metadata: ["error": "\(error.sentence)"])
+        "the folder of the backups cannot be used",
+        metadata: ["error": "\(Backups.sentence(of: error))"])
     }
   }
 }

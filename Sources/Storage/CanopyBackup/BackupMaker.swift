@@ -99,13 +99,14 @@ public struct BackupMaker: Sendable {
   ///
   /// - Parameters:
   ///   - work: the path of a folder that does not exist, on the disk of the backup.
+  ///   - id: the id of the data folder, for the description.
   ///   - name: returns the path of the backup, which is replaced if it exists.
   ///   - progress: called after each step. An error that it throws ends the backup.
   /// - Returns: the description, the path and the size in bytes.
   /// - Throws: `BackupError`, also if too little space would stay free; `StoreError`; or the error of `progress`. Then no
   ///   file is left.
   public func make(
-    in work: String, named name: (BackupDescription) -> String,
+    in work: String, of id: String? = nil, named name: (BackupDescription) -> String,
     progress: (BackupProgress) throws -> Void = { _ in }
   ) throws -> (description: BackupDescription, path: String, bytes: Int) {
     guard mkdir(work, 0o700) == 0 else { throw BackupError(FileError("create", work)) }
@@ -117,6 +118,7 @@ public struct BackupMaker: Sendable {
       try progress(done)
     }
     var description = BackupDescription(program: program, time: now())
+    description.folder = id
     let archive = work + "/backup"
     var writer = try BackupWriter(archive, seconds: Int(description.time / 1_000))
     let result = Result {
@@ -244,7 +246,7 @@ public struct BackupMaker: Sendable {
   }
 
   /// Returns the bytes of a small file; nil if it does not exist.
-  private static func contents(_ path: String) throws -> [UInt8]? {
+  static func contents(_ path: String) throws -> [UInt8]? {
     var status = stat()
     guard stat(path, &status) == 0 || errno != ENOENT else { return nil }
     // To read a pipe would wait for its other end.

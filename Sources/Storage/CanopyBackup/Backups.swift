@@ -45,11 +45,16 @@ public final class Backups: Sendable {
     var failuresInRow = 0
     var isMaking = false
     var isStopping = false
+    /// The id of the data folder, after its first use.
+    var id: String?
+    var lock: BackupLock?
+    var hasReportedOthers = false
   }
 
   /// The name of the folder in the data folder.
   public static let folderName = "backups"
-  /// The name of the folder in which a backup is made. No backup has such a name.
+  /// The beginning of the name of the folder in which a backup is made, before the id of the data folder. No backup has
+  /// such a name. Earlier versions made all backups in the folder with this name.
   private static let workName = ".making"
   /// The time after a failed backup of the schedule until the next try. It doubles with each further failure, because each
   /// try copies the database.
@@ -62,6 +67,7 @@ public final class Backups: Sendable {
   private let maker: BackupMaker
   private let logger: Logger
   private let now: @Sendable () -> Duration
+  private let random: @Sendable () -> UInt64
   private let wasRemoved: @Sendable (NamespaceName) -> Bool
   private let state = Mutex(State())
 
@@ -69,14 +75,17 @@ public final class Backups: Sendable {
   ///
   /// - Parameters:
   ///   - now: the time since some fixed moment, for durations.
+  ///   - random: returns a random number, for the id of a folder that has none.
   ///   - wasRemoved: whether the administrator has removed a namespace, so that no backup of it need be kept.
   public init(
     _ maker: BackupMaker, _ settings: Settings, now: @escaping @Sendable () -> Duration,
+    random: @escaping @Sendable () -> UInt64,
     wasRemoved: @escaping @Sendable (NamespaceName) -> Bool = { _ in false }, logger: Logger
   ) {
     self.maker = maker
     self.settings = settings
     self.now = now
+    self.random = random
     self.wasRemoved = wasRemoved
     self.logger = logger
   }
@@ -142,6 +151,7 @@ public final class Backups: Sendable {
     let duration = now() - began
     state.withLock { state in
       state.isMaking = false
+      if state.isStopping { state.lock = nil }
       state.counts.progress = nil
       switch result {
       case .success:
@@ -202,8 +212,9 @@ public final class Backups: Sendable {
     guard status.st_mode & S_IFMT == S_IFDIR else {
       throw BackupError.unwritable("\(folder) is not a folder: move it away")
     }
+    let id = try takeFolder()
     try removeRests()
-    let made = try maker.make(in: folder + "/" + Backups.workName) { description in
+    let made = try maker.make(in: workFolder(of: id), of: id) { description in
       folder + "/"
         + StoredBackup.name(
           kind, time: description.time, sequence: description.databases[0].sequence)
@@ -216,39 +227,75 @@ public final class Backups: Sendable {
     let backup = StoredBackup(
       kind: kind, time: made.description.time, sequence: made.description.databases[0].sequence,
       bytes: made.bytes)
-    removeOld(after: backup, made.description)
+    removeOld(after: backup, made.description, of: id)
     return backup
   }
 
-  /// Removes the remains of a backup that the end of a process has interrupted.
-  public func removeRests() throws(BackupError) {
-    let work = folder + "/" + Backups.workName
+  /// Takes the lock of the folder with the backups, which must exist. Returns the id of the data folder.
+  ///
+  /// - Throws: `BackupError.busy` if another server has the lock.
+  private func takeFolder() throws -> String {
+    try state.withLock { state throws(BackupError) in
+      if !(state.lock?.isOf(folder) ?? false) { state.lock = try BackupLock(folder) }
+    }
+    return try id()
+  }
+
+  /// Returns the id of the data folder, which is made at its first use.
+  private func id() throws -> String {
+    // Requests for the counts wait meanwhile, but not for long.
+    try state.withLock { state in
+      if let id = state.id { return id }
+      let id = try FolderID.loadOrCreate(in: maker.folder, random: random)
+      state.id = id
+      return id
+    }
+  }
+
+  private func workFolder(of id: String) -> String {
+    "\(folder)/\(Backups.workName)-\(id)"
+  }
+
+  /// Removes the remains of a backup of this server that the end of a process has interrupted. Leaves those of other
+  /// servers.
+  public func removeRests() throws {
     var status = stat()
+    guard stat(folder, &status) == 0 else { return }
+    let work = workFolder(of: try takeFolder())
+    let earlier = folder + "/" + Backups.workName
+    if lstat(earlier, &status) == 0 {
+      logger.warning(
+        "an unfinished backup of an earlier version is left", metadata: ["folder": "\(earlier)"])
+    }
     guard lstat(work, &status) == 0 else { return }
     do { try FileManager.default.removeItem(atPath: work) } catch {
-      throw .unwritable("\(work) cannot be removed: \(error.localizedDescription)")
+      throw BackupError.unwritable("\(work) cannot be removed: \(error.localizedDescription)")
     }
   }
 
   /// Removes the oldest backups of the same kind, and never the new one: its time may be earlier if the clock was set back.
   ///
-  /// One that has a namespace which the new backup lacks stays, unless the administrator has removed the namespace. It may
-  /// be the last copy of a namespace whose folder is lost.
-  private func removeOld(after new: StoredBackup, _ description: BackupDescription) {
+  /// One that has a namespace which the new backup lacks stays, unless the administrator has removed the namespace. It
+  /// may be the last copy of a namespace whose folder is lost. Those without the id of the data folder stay too:
+  /// another server may have made them.
+  private func removeOld(after new: StoredBackup, _ description: BackupDescription, of id: String) {
     guard let stored = try? stored() else { return }
-    let others = stored.filter { $0.kind == new.kind && !$0.name.utf8.elementsEqual(new.name.utf8) }
-    for old in others.dropLast(max(0, settings.kept - 1)) {
-      do throws(BackupError) {
-        if let name = try namespace(of: old, missingIn: description) {
-          logger.warning(
-            "an old backup is kept, because it has a namespace that the new one lacks",
-            metadata: ["file": "\(old.name)", "namespace": "\(name)"])
-          continue
-        }
-      } catch {
+    var own: [(backup: StoredBackup, description: BackupDescription)] = []
+    var others: [StoredBackup] = []
+    for backup in stored
+    where backup.kind == new.kind && !backup.name.utf8.elementsEqual(new.name.utf8) {
+      if let read = self.description(of: backup), Backups.isSame(read.folder, id) {
+        own.append((backup, read))
+      } else {
+        others.append(backup)
+      }
+    }
+    report(others)
+    for (old, read) in own.dropLast(max(0, settings.kept - 1)) {
+      if let name = namespace(of: read, missingIn: description) {
         logger.warning(
-          "an old backup cannot be removed",
-          metadata: ["file": "\(old.name)", "error": "\(error.sentence)"])
+          "an old backup is kept, because it has a namespace that the new one lacks",
+          metadata: ["file": "\(old.name)", "namespace": "\(name)"])
         continue
       }
       guard unlink(folder + "/" + old.name) != 0, errno != ENOENT else { continue }
@@ -258,19 +305,34 @@ public final class Backups: Sendable {
     }
   }
 
-  /// Returns a namespace of a backup that another one lacks and that the administrator has not removed; nil if the other one
-  /// has all of them. A damaged file counts as a backup without namespaces.
-  private func namespace(
-    of old: StoredBackup, missingIn new: BackupDescription
-  ) throws(BackupError) -> NamespaceName? {
-    let databases: [BackupDescription.Database]
-    do throws(BackupError) {
-      databases = try BackupFile(folder + "/" + old.name).description().databases
-    } catch {
-      guard case .damaged = error else { throw error }
-      return nil
+  /// Returns the description of a backup; nil if it cannot be read.
+  private func description(of backup: StoredBackup) -> BackupDescription? {
+    try? BackupFile(folder + "/" + backup.name).description()
+  }
+
+  private static func isSame(_ id: String?, _ other: String) -> Bool {
+    id?.utf8.elementsEqual(other.utf8) ?? false
+  }
+
+  /// Reports once that there are backups which this server does not remove.
+  private func report(_ others: [StoredBackup]) {
+    guard let first = others.first else { return }
+    let isReported = state.withLock { state in
+      defer { state.hasReportedOthers = true }
+      return state.hasReportedOthers
     }
-    return databases.compactMap { try? NamespaceName($0.name) }
+    guard !isReported else { return }
+    logger.notice(
+      "backups without the id of the data folder are kept",
+      metadata: ["count": "\(others.count)", "file": "\(first.name)"])
+  }
+
+  /// Returns a namespace of a backup that another one lacks and that the administrator has not removed; nil if the other one
+  /// has all of them.
+  private func namespace(
+    of old: BackupDescription, missingIn new: BackupDescription
+  ) -> NamespaceName? {
+    old.databases.compactMap { try? NamespaceName($0.name) }
       .first { new.database(of: $0) == nil && !wasRemoved($0) }
   }
 
@@ -304,15 +366,24 @@ public final class Backups: Sendable {
 
   /// Returns the time until the next backup of the schedule is due, at most `every`.
   private func untilNext(_ every: Duration) -> Duration {
-    let last = (try? stored())?.last { $0.kind == .scheduled }
+    let now = maker.now()
+    let id = try? id()
+    // After the clock was set back, a backup seems to be of the future. One of an earlier version has no id.
+    let last = (try? stored())?.last { backup in
+      guard backup.kind == .scheduled, backup.time <= now else { return false }
+      let folder = description(of: backup)?.folder
+      return folder == nil || id.map { Backups.isSame(folder, $0) } ?? false
+    }
     guard let last else { return .zero }
-    let passed = Duration.milliseconds(maker.now() - last.time)
-    // After the clock was set back, the last backup seems to be of the future.
+    let passed = Duration.milliseconds(now - last.time)
     return min(every, max(.zero, every - passed))
   }
 
-  /// Ends the present backup after its current step, and makes no others.
+  /// Ends the present backup after its current step, and makes no others. Then another server may use the folder.
   public func stop() {
-    state.withLock { $0.isStopping = true }
+    state.withLock { state in
+      state.isStopping = true
+      if !state.isMaking { state.lock = nil }
+    }
   }
 }

@@ -25,7 +25,7 @@ import Testing
     settings.every = every
     let maker = try server.maker(
       isServed: true, space: BackupSpace(bytesMin: Self.bytesMin) { _ in freeBytes() })
-    return Backups(maker, settings, now: { .zero }, logger: log.logger)
+    return Backups(maker, settings, now: { .zero }, random: { 7 }, logger: log.logger)
   }
 
   private func bytes(_ folder: String) -> Int64 {

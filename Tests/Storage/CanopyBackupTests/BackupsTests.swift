@@ -25,7 +25,8 @@ import Testing
     settings.every = every
     settings.kept = kept
     return Backups(
-      try server.maker(isServed: true, pace: pace), settings, now: { .zero }, logger: log.logger)
+      try server.maker(isServed: true, pace: pace), settings, now: { .zero }, random: { 7 },
+      logger: log.logger)
   }
 
   private func withServer(_ body: (SQLiteStore) async throws -> Void) async throws {
@@ -94,7 +95,8 @@ import Testing
         $0 == path && $1 == Array(FileManager.default.contents(atPath: path) ?? Data())
           && isDamaged.value ? "\($0) is damaged" : nil
       }
-      let backups = Backups(maker, Backups.Settings(), now: { .zero }, logger: log.logger)
+      let backups = Backups(
+        maker, Backups.Settings(), now: { .zero }, random: { 7 }, logger: log.logger)
       await #expect(throws: StoreError.damaged("\(path) is damaged")) {
         try await backups.make(.scheduled)
       }
@@ -119,7 +121,8 @@ import Testing
       var settings = Backups.Settings()
       settings.kept = 1
       let backups = Backups(
-        maker, settings, now: { .zero }, wasRemoved: { $0 == shop && wasRemoved.value },
+        maker, settings, now: { .zero }, random: { 7 },
+        wasRemoved: { $0 == shop && wasRemoved.value },
         logger: log.logger)
       func make() async throws -> StoredBackup {
         server.clock.advance(1_000)
@@ -136,14 +139,79 @@ import Testing
       wasRemoved.change { $0 = true }
       let fourth = try await make()
       #expect(try backups.stored() == [fourth])
-      // A damaged file is not worth keeping.
-      wasRemoved.change { $0 = false }
-      hasShop.change { $0 = true }
-      let whole = try await make()
-      try Data("no backup".utf8).write(to: URL(filePath: backups.folder + "/" + whole.name))
-      hasShop.change { $0 = false }
+      // A damaged file does not say whose it is.
+      let path = backups.folder + "/" + fourth.name
+      try Data("no backup".utf8).write(to: URL(filePath: path))
       let last = try await make()
-      #expect(try backups.stored() == [last])
+      #expect(try backups.stored().map(\.name) == [fourth.name, last.name])
+    }
+  }
+
+  /// Returns the keeper of another server, whose folder of backups is a link to that of the first one.
+  private func sharing(
+    _ place: String, with other: Server, random: UInt64, _ log: LineLog
+  ) throws -> Backups {
+    let link = other.folder.file("backups")
+    if !FileManager.default.fileExists(atPath: link) {
+      try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: place)
+    }
+    var settings = Backups.Settings()
+    settings.kept = 1
+    return Backups(
+      try other.maker(isServed: true), settings, now: { .zero }, random: { random },
+      logger: log.logger)
+  }
+
+  @Test func `servers with one folder of backups remove only their own ones, and one at a time`()
+    async throws
+  {
+    let (staging, otherLog) = (try Server(), LineLog())
+    let place = server.place.path
+    server.clock.advance(10_000)
+    staging.clock.advance(20_000)
+    try await withServer { _ in
+      try await staging.withStore { _ in
+        let first = try sharing(place, with: server, random: 7, log)
+        let one = try await first.make(.scheduled)
+        let second = try sharing(place, with: staging, random: 8, otherLog)
+        let error = await #expect(throws: BackupError.self) { try await second.make(.scheduled) }
+        #expect(error?.sentence.contains("another server makes its backups") == true)
+        first.stop()
+        // The remains of the first server may be of a backup that it goes on to make.
+        let rest = place + "/.making-\(String(repeating: "0000000000000007", count: 2))"
+        for folder in [rest, place + "/.making"] {
+          try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: false)
+        }
+        // One of an earlier version has no id, and may be of any server.
+        let earlier = StoredBackup(kind: .scheduled, time: 0, sequence: 1, bytes: 0).name
+        try FileManager.default.moveItem(
+          atPath: try staging.backUp(isServed: true), toPath: place + "/" + earlier)
+        for _ in 1...2 {
+          staging.clock.advance(1_000)
+          _ = try await second.make(.scheduled)
+        }
+        let files = try server.place.files()
+        let stored = try second.stored().map(\.name)
+        #expect(stored.count == 3 && stored.contains(earlier), "\(stored)")
+        #expect(stored.contains(one.name), "\(stored)")
+        #expect(files.count == 5 && files.contains(".making"), "\(files)")
+        let lines = otherLog.lines
+        #expect(lines.count { $0.contains("backups without the id of the data folder") } == 1)
+        #expect(
+          lines.contains { $0.contains("an unfinished backup of an earlier version is left") })
+      }
+    }
+  }
+
+  @Test func `the id of a folder is made once, and again if its file has no id`() throws {
+    let folder = server.folder.path
+    let id = try FolderID.loadOrCreate(in: folder) { 0xAB }
+    #expect(id == String(repeating: "00000000000000ab", count: 2))
+    #expect(try FolderID.loadOrCreate(in: folder) { 1 } == id)
+    for text in ["", id, String(id.dropLast()) + "\n", id.uppercased() + "\n", id + "\n\n"] {
+      try server.write(text, FolderID.fileName)
+      #expect(try FolderID.loadOrCreate(in: folder) { 0xCD }.hasSuffix("cd"), "\(text)")
     }
   }
 
@@ -236,6 +304,7 @@ import Testing
         _ = try await backups.make(.requested)
         #expect(pauses.value.count >= 2)
         #expect(pauses.value.allSatisfy { $0 == .milliseconds(expected) }, "\(pauses.value)")
+        backups.stop()
         server.clock.advance(1_000)
       }
     }
@@ -244,7 +313,8 @@ import Testing
   @Test func `the remains of a backup that a crash has interrupted are removed`() async throws {
     try await withServer { _ in
       let backups = try backups()
-      let rest = backups.folder + "/.making/database"
+      let id = String(repeating: "0000000000000007", count: 2)
+      let rest = backups.folder + "/.making-\(id)/database"
       try FileManager.default.createDirectory(atPath: rest, withIntermediateDirectories: true)
       try Data([1]).write(to: URL(filePath: rest + "/canopy.sqlite"))
       let made = try await backups.make(.requested)
@@ -283,6 +353,30 @@ import Testing
       again.cancel()
       await again.value
       #expect(restarted.counts.made == 0)
+    }
+  }
+
+  @Test func `a backup with a time in the future does not put off the schedule after each restart`()
+    async throws
+  {
+    try await withServer { _ in
+      server.clock.advance(1_000_000_000)
+      let before = try backups()
+      _ = try await before.make(.scheduled)
+      before.stop()
+      server.clock.advance(-500_000_000)
+      for (sleep, made) in [(Duration.zero, 1), (.seconds(70), 0)] {
+        let backups = try backups(every: .seconds(100))
+        let clock = StepClock()
+        let task = Task { await backups.run(clock: clock) }
+        await clock.slept(1)
+        #expect(clock.sleeps.first == sleep)
+        if made == 1, clock.sleeps.first == sleep { await clock.slept(2) }
+        task.cancel()
+        await task.value
+        #expect(backups.counts.made == made)
+        server.clock.advance(30_000)
+      }
     }
   }
 
