@@ -101,6 +101,9 @@ struct RulesSource {
     file == "-" ? "stdin" : file
   }
 
+  /// More bytes than rules and their cases have. A file may have no end.
+  private static let bytesMax = 64 * 1024 * 1024
+
   /// Returns the bytes of a file or a pipe, or of stdin for `-`.
   static func bytes(_ file: String) throws -> [UInt8] {
     func failure() -> Failure {
@@ -117,6 +120,9 @@ struct RulesSource {
       guard count >= 0 else { throw failure() }
       if count == 0 { return bytes }
       bytes += buffer.prefix(count)
+      guard bytes.count <= bytesMax else {
+        throw Failure("\(name(of: file)) has more than \(bytesMax) bytes; name a file with rules")
+      }
     }
   }
 }

@@ -19,6 +19,11 @@ import Testing
     try Data(text.utf8).write(to: URL(fileURLWithPath: path))
   }
 
+  @Test func `a file of rules without an end is refused`() async throws {
+    let ending = try await Command.run(["rules", "check", "/dev/zero"])
+    #expect(ending.isSentence && ending.errors.contains("more than"), "\(ending)")
+  }
+
   @Test func `the cases of the built-in rules run with the rules and with their text`() async throws
   {
     let builtIn = try await Command.run(["rules", "test", "built-in", Self.cases])
