@@ -33,6 +33,7 @@ struct Namespace: AsyncParsableCommand {
         } else {
           let folders = NamespaceFolders(try folder.existingFolder())
           try folders.deleteRests()
+          try folders.checkIsNotMissing(name)
           guard name != .default, !folders.exists(name) else {
             _ = try folders.existingPath(of: name)
             throw exists(name)
@@ -70,7 +71,7 @@ struct Namespace: AsyncParsableCommand {
             "the namespace default is the database of the blog, and stays; choose another name")
         }
         try folders?.deleteRests()
-        try folders?.checkExists(name)
+        if let folders, !folders.isMissing(name) { try folders.checkExists(name) }
         if !yes { try confirm(name) }
         try folders?.remove(name)
         if let url { try await PostgresList.remove(name, url) }

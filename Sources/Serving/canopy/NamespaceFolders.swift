@@ -13,7 +13,7 @@ struct NamespaceFolders: Sendable {
   /// The name of the folder with the folders of namespaces.
   static let name = "namespaces"
 
-  private let dataFolder: String
+  let dataFolder: String
 
   /// - Parameter dataFolder: the data folder of a server.
   init(_ dataFolder: String) {
@@ -49,6 +49,7 @@ struct NamespaceFolders: Sendable {
 
   /// Checks that a namespace exists.
   func checkExists(_ name: NamespaceName) throws {
+    try checkIsNotMissing(name)
     guard exists(name) else {
       throw ValidationError(
         "\(dataFolder) has no namespace \(name); create it with canopy namespace create \(name)")
@@ -67,17 +68,31 @@ struct NamespaceFolders: Sendable {
     return path(of: name)
   }
 
-  /// Creates a namespace that does not exist. A crash leaves all of it or none.
+  /// Creates a namespace that does not exist. A crash leaves all of it or none. The next start of a server records a
+  /// namespace that a crash has left without a record.
   func create(_ name: NamespaceName) throws {
     try removeRemovalNote(of: name)
     let number = String(Composition.random(), radix: 16)
     try SQLiteStore.create(
       folder: path(of: name), through: "\(folder)/\(Self.newPrefix)\(name)-\(number)")
+    do { try record([name]) } catch {
+      Output.note(
+        "\(Failure(error).description); the next start of the server records the namespace")
+    }
   }
 
-  /// Deletes the folder of a namespace that exists and that no process uses. A crash leaves all of it or none.
+  /// Deletes the folder of a namespace that no process uses. A crash leaves all of it or none. Forgets a namespace whose
+  /// folder is missing.
   func remove(_ name: NamespaceName) throws {
+    if isMissing(name) {
+      // The note is in the folder, which may be lost as well.
+      mkdir(folder, 0o700)
+      try noteRemoval(of: name)
+      return try forget(name)
+    }
     try checkExists(name)
+    // The record goes first, because the next start of a server records a namespace that exists.
+    try forget(name)
     // The note comes first. The rest that a crash leaves does not show whether the namespace has existed again since.
     try? noteRemoval(of: name)
     let number = String(Composition.random(), radix: 16)
@@ -86,6 +101,7 @@ struct NamespaceFolders: Sendable {
         folder: path(of: name), through: "\(folder)/\(Self.removedPrefix)\(name)-\(number)")
     } catch {
       try? forgetRemoval(of: name)
+      if exists(name) { try? record([name]) }
       guard case .inUse = error else { throw error }
       throw Failure(
         "the namespace \(name) is in use; stop the server, or wait until no client has used it for ten minutes"

@@ -42,6 +42,9 @@ struct Repair: AsyncParsableCommand {
         for name in try [.default] + folders.names() {
           lines += try await repair(name, from: folders, to: NamespaceFolders(work))
         }
+        for name in try folders.missingNames() {
+          lines.append("namespace \(name): lost as a whole: its folder is missing")
+        }
         lines += try await repairSecrets(from: folders, to: work)
         let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
           .map { $0.naming(new.path, for: work) }

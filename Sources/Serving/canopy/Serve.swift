@@ -295,6 +295,15 @@ struct Serve: AsyncParsableCommand {
             "error": "\(StoreError.withoutDatabase(folders.path(of: name)).sentence)",
           ])
       }
+      for name in try folders.missingNames() {
+        logger.error(
+          "the folder of a namespace is missing",
+          metadata: ["namespace": "\(name)", "error": "\(folders.loss(of: name))"])
+      }
+      do { try folders.recordAll() } catch {
+        logger.warning(
+          "the namespaces cannot be recorded", metadata: ["error": "\(Failure(error).description)"])
+      }
       namespaces = NamespaceOpening(
         folders: folders, store: settings.store, engine: settings.engine,
         isEmulator: emulator, metrics: metrics, logger: logger)

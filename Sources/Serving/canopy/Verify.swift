@@ -161,6 +161,10 @@ struct FolderCheck {
         }
       }
     }
+    for name in namespace == nil ? try folders.missingNames() : [] {
+      problems.append(
+        FolderProblem(text: "namespace \(name): \(folders.loss(of: name))", kind: .damage))
+    }
     return problems
   }
 

@@ -38,6 +38,39 @@ import Testing
     return ending.text
   }
 
+  @Test func `a namespace whose folder is missing is reported until it is removed`() async throws {
+    try await createFolder()
+    try await create("shop")
+    try await create("zoo")
+    // An earlier version made no record.
+    let record = data + "/known-namespaces"
+    try FileManager.default.removeItem(atPath: record)
+    let first = try await ServerProcess(data: data)
+    #expect(try await first.terminate() == 0)
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: record).sorted() == ["shop", "zoo"])
+    try FileManager.default.removeItem(atPath: data + "/namespaces")
+    try await create("third")
+    let second = try await ServerProcess(data: data)
+    #expect(second.log.contains("the folder of a namespace is missing"), "\(second.log)")
+    let client = try await second.connect()
+    try await client.value(ServerProcess.authentication(data: data))
+    try await client.expect("GET /main", "+1")
+    #expect(try await second.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1, "\(verified)")
+    for name in ["shop", "zoo"] {
+      #expect(verified.text.contains("\(data)/namespaces/\(name) is missing"), "\(verified)")
+      let again = try await Command.run(["namespace", "create", name, "--data", data])
+      #expect(again.isSentence && again.errors.contains("is missing"), "\(again)")
+      let removed = try await Command.run(["namespace", "remove", name, "--yes", "--data", data])
+      #expect(removed.status == 0, "\(removed)")
+    }
+    let sound = try await Command.run(["verify", "--data", data])
+    #expect(sound.status == 0 && sound.text.contains("namespace third: ok"), "\(sound)")
+    try await create("shop")
+  }
+
   @Test func `namespaces are created, listed, exported, imported and verified`() async throws {
     try await createFolder()
     try await create("zoo")
@@ -138,6 +171,8 @@ import Testing
     // A crash directly behind the step that gives the folder another name.
     try FileManager.default.moveItem(
       atPath: folders + "/zoo", toPath: folders + "/.removed-zoo-1f")
+    // The record went before.
+    try FileManager.default.removeItem(atPath: data + "/known-namespaces/zoo")
     #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\n")
     try await Command.run(["verify", "--data", data]).expect(status: 0)
     #expect(try await remove("zoo", "--yes").errors.contains("no namespace zoo"))
@@ -157,6 +192,7 @@ import Testing
     let folders = data + "/namespaces"
     // A crash directly before the step that gives the folder its name.
     try FileManager.default.moveItem(atPath: folders + "/zoo", toPath: folders + "/.new-zoo-1f")
+    try FileManager.default.removeItem(atPath: data + "/known-namespaces/zoo")
     #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\n")
     try await Command.run(["verify", "--data", data]).expect(status: 0)
     try await create("zoo")
