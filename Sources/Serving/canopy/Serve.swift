@@ -295,12 +295,15 @@ struct Serve: AsyncParsableCommand {
             "error": "\(StoreError.withoutDatabase(folders.path(of: name)).sentence)",
           ])
       }
-      for name in try folders.missingNames() {
-        logger.error(
-          "the folder of a namespace is missing",
-          metadata: ["namespace": "\(name)", "error": "\(folders.loss(of: name))"])
-      }
-      do { try folders.recordAll() } catch {
+      // The record is no reason not to start.
+      do {
+        for name in try folders.missingNames() {
+          logger.error(
+            "the folder of a namespace is missing",
+            metadata: ["namespace": "\(name)", "error": "\(folders.loss(of: name))"])
+        }
+        try folders.recordAll()
+      } catch {
         logger.warning(
           "the namespaces cannot be recorded", metadata: ["error": "\(Failure(error).description)"])
       }
