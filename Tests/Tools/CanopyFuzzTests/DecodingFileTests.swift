@@ -35,6 +35,7 @@ struct DecodingFileTests {
         "Storage/CanopyPostgres/PostgresStore+Checkpoint.swift",
         "Storage/CanopyPostgres/PostgresStore+Read.swift", "Storage/CanopyPostgres/Rows.swift",
       ],
+    "It compares texts, which any bytes may be.": ["Core/CanopyTree/TextOrder.swift"],
     "Its bytes are those of this process.": [
       "Core/CanopyRealtimeWire/SharedFrames.swift", "Core/CanopyTree/EncodedNode.swift",
       "Core/CanopyTree/NodeDigest.swift", "Serving/CanopyEvents/LargeEvent.swift",
