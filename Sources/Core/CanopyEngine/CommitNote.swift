@@ -68,7 +68,7 @@ extension CommitNote {
     func unreadable() -> JournalError {
       .unreadable("the note of a commit cannot be read: start the same version on all nodes")
     }
-    guard let node = try? Node(json: text),
+    guard let node = try? Node(json: text, limits: .none),
       let writer = node.child(Self.writerKey).stringValue.flatMap({ Int64($0) })
     else { throw unreadable() }
     self.writer = writer

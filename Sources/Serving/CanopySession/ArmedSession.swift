@@ -75,7 +75,7 @@ package struct KeptCaller: Sendable {
     if text == KeptCaller.administrator { return }
     var text = text
     let node = try text.withUTF8 { bytes in
-      try WriteValue(json: UnsafeRawBufferPointer(bytes)).node
+      try WriteValue(json: UnsafeRawBufferPointer(bytes), limits: .none).node
     }
     guard let digest = node.child(KeptCaller.sessionKey).stringValue else {
       caller = RuleCaller(auth: node, now: 0)

@@ -226,4 +226,17 @@ struct VerificationTests {
     let error = await #expect(throws: StoreError.self) { try await folder.withStore { _ in } }
     expectAdvice(error, mentions: "the pages of", "are damaged")
   }
+
+  // Such a character has one byte in the tree, and six in its row.
+  @Test func `a string of control characters in the checkpoint is no problem`() async throws {
+    let text = String(repeating: "\u{8}", count: Limits().writeBytesMax / 6 + 1)
+    let copy = try Folder()
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", Node(text))], after: 0)
+      try await store.checkpoint(try await store.tree().root, through: 1)
+      #expect(try await store.problems() == [])
+    }
+    let copied = try SQLiteStore.copyDatabase(of: folder.path, isServed: false, to: copy.file("c"))
+    #expect(copied.sequence == 1)
+  }
 }
