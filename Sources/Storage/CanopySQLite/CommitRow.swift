@@ -104,15 +104,15 @@ enum CommitRow {
   }
 }
 
-/// The sequence numbers that a folder may have. Arithmetic on them cannot overflow.
+/// The sequence numbers and the numbers of changes that a folder may have. Arithmetic on them cannot overflow.
 ///
 /// A server that makes a million commits in each second reaches the end after more than a hundred thousand years.
 /// So a number outside of the range is damage.
 enum SequenceRange {
-  /// The greatest sequence number.
+  /// The greatest number.
   static let max: Int64 = 1 << 62
 
-  /// Whether a number can be that of the last commit, or 0 for an empty journal.
+  /// Whether a number can be that of the last commit or of the changes; 0 if there is none.
   static func contains(_ sequence: Int64) -> Bool { (0...max).contains(sequence) }
 
   /// Checks the numbers of all commits. O(log commits).

@@ -45,7 +45,7 @@ struct Meta: Equatable {
     let meta = try readUnchecked(db)
     guard Name.allCases.allSatisfy({ $0 == .keyTime || meta.values[$0.rawValue] != nil }),
       meta.original[checksumName] == meta.checksum.stored,
-      SequenceRange.contains(meta[.checkpoint]), SequenceRange.contains(meta[.base])
+      [.checkpoint, .base, .revision].allSatisfy({ SequenceRange.contains(meta[$0]) })
     else {
       throw StoreError.damagedMeta
     }

@@ -204,7 +204,8 @@ private struct Repair {
       meta[name] = (0...sequenceMax).contains(meta[name]) ? meta[name] : 0
     }
     meta[.baseChecksum] = meta.baseChecksum.stored
-    meta[.revision] = tail?.revision ?? min(max(0, meta[.revision]), SequenceRange.max)
+    meta[.revision] =
+      tail?.revision ?? (SequenceRange.contains(meta[.revision]) ? meta[.revision] : 0)
     meta[.isSealed] = 1
     meta[.schema] = try Schema.checksum(db).stored
     let latest = try Int64.fetchOne(

@@ -93,7 +93,7 @@ package final class TailFile: Sendable {
       }
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
       guard Checksum.xxh64(body, seed: 4) == UInt64(bitPattern: number(8)) else { return nil }
-      guard SequenceRange.contains(number(1)) else { return nil }
+      guard SequenceRange.contains(number(1)), SequenceRange.contains(number(3)) else { return nil }
       let tail = Tail(
         sequence: number(1), checksum: Checksum(stored: number(2)), revision: number(3),
         time: number(4))

@@ -388,6 +388,22 @@ import Testing
       #expect(try await store.load().tree.root.child("m") == 1)
     }
   }
+  @Test(arguments: [Int64.min, -1, SequenceRange.max + 1, .max])
+  func `a file with a number of changes that cannot be is damaged`(_ number: Int64) async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    var tail = try #require(try TailFile(folder: folder.path, isRelaxed: false).read()).tail
+    tail.revision = number
+    let file = TailFile(folder: folder.path, isRelaxed: false)
+    try file.open(creatingWith: tail)
+    file.write(tail)
+    file.close()
+    #expect(try TailFile(folder: folder.path, isRelaxed: false).read() == nil)
+    try await folder.withStore { #expect($0.isTailDamaged) }
+    try await folder.withStore { #expect(!$0.isTailDamaged) }
+  }
+
 }
 
 /// A log handler that passes its lines to a closure.

@@ -239,4 +239,30 @@ struct VerificationTests {
     let copied = try SQLiteStore.copyDatabase(of: folder.path, isServed: false, to: copy.file("c"))
     #expect(copied.sequence == 1)
   }
+
+  @Test(arguments: [Int64.min, -5, SequenceRange.max + 1, .max])
+  func `a number of changes that cannot be is found, and a repair corrects it`(
+    _ number: Int64
+  ) async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try await store.pool.write { db in
+        var meta = try Meta.readUnchecked(db)
+        meta[.revision] = number
+        try meta.write(db)
+      }
+    }
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: folder.path) }
+    expectAdvice(error, mentions: "the table meta", "is damaged")
+    _ = try await folder.acceptLosses()
+    try await folder.withStore { store in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.tree().root.child("n") == 1)
+      // This change counts one more.
+      _ = try await store.changeDisconnectWrites(
+        adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+    }
+    let problems = try await folder.withStore { try await $0.problems() }
+    #expect(problems.isEmpty)
+  }
 }
