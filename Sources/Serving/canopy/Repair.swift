@@ -97,7 +97,7 @@ struct Repair: AsyncParsableCommand {
   private func removeDamage(in folder: String) async throws -> ([String], RulesRecord?) {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
-    configuration.keepsDamagedFile = false
+    configuration.keepsFormerFiles = false
     configuration.createsFolder = false
     let (losses, store) = try await SQLiteStore(folder: folder, configuration: configuration)
       .acceptLossesAndReopen(at: Composition.now())

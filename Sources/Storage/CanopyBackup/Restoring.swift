@@ -96,7 +96,10 @@ public struct Restoring: Sendable {
       prefix.isEmpty ? folder : folder + "/" + prefix.dropLast()
     }
     let point = point(name)
-    let store = try SQLiteStore(folder: place(folder))
+    var configuration = SQLiteStore.Configuration()
+    // The backup has them.
+    configuration.keepsFormerFiles = false
+    let store = try SQLiteStore(folder: place(folder), configuration: configuration)
     let older = try point == .last ? nil : base.map { try SQLiteStore.reading(place($0)) }
     let result: Result<Outcome, any Error>
     do {

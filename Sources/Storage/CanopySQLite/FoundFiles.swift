@@ -24,7 +24,7 @@ struct FoundFiles {
   /// Begins with the present files. There is no copy if the configuration does not ask for one.
   init(_ opening: Opening) {
     self.opening = opening
-    isKept = !opening.configuration.keepsDamagedFile
+    isKept = !opening.configuration.keepsFormerFiles
   }
 
   /// Notes the beginning of the database file. Call before it is replaced.

@@ -21,7 +21,7 @@ extension Opening {
     defer { try? FileManager.default.removeItem(atPath: work) }
     guard mkdir(work, 0o700) == 0 else { throw StoreError.unopenable(work, errno) }
     var configuration = configuration
-    configuration.keepsDamagedFile = false
+    configuration.keepsFormerFiles = false
     let copy = Opening(folder: work, configuration: configuration, tail: nil)
     let lost: [String]
     do {

@@ -53,7 +53,9 @@ extension Opening {
   ///
   /// - Throws: `StoreError.inaccessible` if there is no room for the copy. Then nothing is changed.
   private func keepOldVersion(_ pool: DatabasePool) throws {
-    guard !configuration.isTemporary, try !pool.read({ try isUnstarted($0) }) else { return }
+    guard !configuration.isTemporary, configuration.keepsFormerFiles,
+      try !pool.read({ try isUnstarted($0) })
+    else { return }
     let (kept, exists) = try nameOfOldVersion(pool)
     if !exists { try writeOldVersion(pool, to: folder + "/" + kept) }
     configuration.logger.notice(

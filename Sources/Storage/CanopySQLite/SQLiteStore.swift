@@ -45,8 +45,9 @@ public final class SQLiteStore: Sendable {
     var clientWritesMax = Limits.rememberedWritesMax
     /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
-    /// Whether a folder whose losses are accepted keeps the file with damaged pages, as `damaged-1.sqlite`.
-    public var keepsDamagedFile = true
+    /// Whether a folder keeps the files that are replaced: those with damaged pages as `damaged-1.sqlite` if losses are
+    /// accepted, and a database of an older version before its update.
+    public var keepsFormerFiles = true
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
     /// contain, because the keys would repeat.
     public var currentTime: Int64?

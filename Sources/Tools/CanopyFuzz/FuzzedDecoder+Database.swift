@@ -127,7 +127,7 @@ private struct BaseFolder: Sendable {
     // The log that is left is repaired first, if it may not be durable.
     configuration.durability = .full
     configuration.acceptsLoss = acceptsLoss
-    configuration.keepsDamagedFile = false
+    configuration.keepsFormerFiles = false
     return try SQLiteStore(folder: folder, configuration: configuration)
   }
 

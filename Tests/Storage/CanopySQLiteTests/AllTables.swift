@@ -107,7 +107,7 @@ extension Folder {
   func acceptLosses() async throws -> [String] {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
-    configuration.keepsDamagedFile = false
+    configuration.keepsFormerFiles = false
     return try await withStore(configuration) { try await $0.acceptLosses(at: 5_000_000).notes }
   }
 }

@@ -262,4 +262,12 @@ import Testing
       #expect(try await store.problems() == [])
     }
   }
+
+  @Test func `a copy is not kept in a new folder of a command`() async throws {
+    try writeFile(of: "2")
+    var configuration = SQLiteStore.Configuration()
+    configuration.keepsFormerFiles = false
+    try await folder.withStore(configuration) { _ in }
+    #expect(!FileManager.default.fileExists(atPath: copy))
+  }
 }
