@@ -177,6 +177,16 @@ package struct DatabaseHead: Equatable {
   /// Whether the file is in WAL mode.
   package var isInLogMode: Bool { isSound && bytes[18] == 2 }
 
+  /// Puts the file into WAL mode, as SQLite does. Precondition: the file is a database that no connection has open.
+  ///
+  /// - Throws: `StoreError.inaccessible`. Then the file is as before, if the system allows that.
+  func enterLogMode() throws(StoreError) {
+    guard isDatabase else { throw .damagedHead(of: path) }
+    var page = Array(bytes.prefix(DatabaseHead.bytesMin))
+    page.replaceSubrange(DatabaseHead.versions, with: [2, 2])
+    try replace(by: page)
+  }
+
   /// Whether a page can be the first of a database.
   package static func isFirstPage(_ page: [UInt8]) -> Bool {
     page.count >= bytesMin && page.count <= bytesMax && page.starts(with: text)

@@ -206,8 +206,12 @@ extension Opening {
       }
     }
     try queue.close()
+    let result: [String]
+    do { result = try lost.get() } catch { throw StoreError.copying(to: work, error) }
+    // Otherwise the next connection would change the mode with a rollback journal, which no start takes after a crash.
+    try DatabaseHead(work).enterLogMode()
     try synchronizeFile(work)
-    do { return try lost.get() } catch { throw StoreError.copying(to: work, error) }
+    return result
   }
 
   /// Waits until the disk has a file.

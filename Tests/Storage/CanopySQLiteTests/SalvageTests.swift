@@ -353,4 +353,27 @@ import Testing
       for (other, another) in keys.enumerated() { #expect((key < another) == (index < other)) }
     }
   }
+
+  // Otherwise the next start would change the mode of the file, with a rollback journal that no other start takes.
+  @Test func `the new file is in WAL mode before it has its name`() async throws {
+    let folder = try Folder()
+    try await folder.withStore { store in
+      for number in 1...200 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", Node("text"))], after: number - 1)
+      }
+    }
+    let page = try #require(
+      try DatabasePages(folder).pages.first {
+        $0.kind == .leaf && $0.tree.hasSameBytes(as: "commits") && !$0.isRoot
+      })
+    let copy = try damaged(folder, [Damage(page: page, byte: 0)])
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    configuration.keepsFormerFiles = false
+    let opening = Opening(folder: copy.path, configuration: configuration, tail: nil)
+    var found = FoundFiles(opening)
+    #expect(try opening.salvage(hasLog: false, &found)?.isEmpty == false)
+    #expect(try DatabaseHead(copy.database).isInLogMode)
+    #expect(try copy.files() == ["canopy.sqlite", "canopy.tail"])
+  }
 }
