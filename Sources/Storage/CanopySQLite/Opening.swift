@@ -423,6 +423,8 @@ struct Opening {
     let encoded = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
     // Without a log the file cannot change.
     let options = hasLog ? "vfs=unix-none" : "immutable=1"
-    return try DatabasePool(path: "file:\(encoded)?mode=ro&\(options)", configuration: settings)
+    // An empty authority. Otherwise SQLite would take the first name of a path with two slashes for one.
+    let address = (path.utf8.first == UInt8(ascii: "/") ? "file://" : "file:") + encoded
+    return try DatabasePool(path: "\(address)?mode=ro&\(options)", configuration: settings)
   }
 }

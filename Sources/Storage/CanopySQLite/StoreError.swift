@@ -35,7 +35,8 @@ public enum StoreError: Error, Equatable, Sendable {
       return .inaccessible("\(path) cannot be opened: \(error)")
     }
     switch error.resultCode {
-    case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH:
+    // Without a statement it is an error of the opening itself.
+    case .SQLITE_ERROR where error.sql != nil, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH:
       return .damaged(
         "the tables of \(path) are not as expected (\(error.message ?? "no details")): restore the data folder "
           + "from a backup")

@@ -337,4 +337,32 @@ struct OpeningTests {
       #expect(throws: DatabaseError.self) { try SQLiteStore.readLeaves(db) }
     }
   }
+
+  // SQLite takes the first name after two slashes for the name of a machine.
+  @Test func `a folder whose name begins with two slashes is opened, read and copied`()
+    async throws
+  {
+    let path = "/" + folder.path
+    let store = try SQLiteStore(folder: path)
+    try store.append([commit(1, "n", 1)], after: 0)
+    let crashed = try folder.crashed()
+    let copy = try Folder()
+    #expect(
+      try SQLiteStore.copyDatabase(of: path, isServed: true, to: "/" + copy.path).sequence == 1)
+    try store.close()
+    let reading = try SQLiteStore.reading(path)
+    #expect(try await reading.problems().isEmpty)
+    try reading.close()
+    let next = try SQLiteStore(folder: "/" + crashed.path)
+    #expect(try await next.tree().sequence == 1)
+    try next.close()
+  }
+
+  @Test func `an error of an open names no tables`() {
+    let error = StoreError.opening("f", DatabaseError(resultCode: .SQLITE_ERROR))
+    expectAdvice(error, mentions: "f cannot be opened")
+    let statement = StoreError.opening(
+      "f", DatabaseError(resultCode: .SQLITE_ERROR, message: "no such column", sql: "SELECT a"))
+    expectAdvice(statement, mentions: "the tables of f are not as expected (no such column)")
+  }
 }
