@@ -74,6 +74,8 @@ public final class SQLiteStore: Sendable {
     var repairsLog = true
     /// A hook for tests, called on the writing connection's queue before the pages are checked.
     var beforePageCheck: @Sendable () -> Void = {}
+    /// A hook for tests, called at the end before the write-ahead log is cut.
+    var beforeLogCut: @Sendable () -> Void = {}
     /// A hook for tests, called after every step of a checkpoint. An error that it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 
@@ -256,11 +258,15 @@ public final class SQLiteStore: Sendable {
   }
 
   /// Copies the write-ahead log into the database file, and cuts it to no bytes.
-  func emptyLog() throws {
+  ///
+  /// - Parameter beforeCut: called when the disk has the whole log in the database file.
+  func emptyLog(beforeCut: () -> Void = {}) throws {
     try pool.writeWithoutTransaction { db in
       try throwPageError()
       try notingErrors {
         try repairLog(db)
+        let copied = try db.checkpoint(.full)
+        if copied.checkpointedFrameCount == copied.walFrameCount { beforeCut() }
         _ = try db.checkpoint(.truncate)
       }
     }
@@ -282,7 +288,12 @@ public final class SQLiteStore: Sendable {
   private func emptyLogAtEnd() -> DatabaseQueue? {
     let path = folder + "/canopy.sqlite"
     for _ in 0..<2 {
-      try? emptyLog()
+      try? emptyLog {
+        // A crash after the cut would leave no log, although the file said that there is one.
+        noteEmptyLog()
+        try? tailFile.synchronize()
+        configuration.beforeLogCut()
+      }
       if pageError.withLock({ $0 != nil }) {
         return LogScan.exists(database: path) ? Opening.keepLog(of: path) : nil
       }

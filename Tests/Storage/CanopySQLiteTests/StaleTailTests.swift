@@ -227,4 +227,23 @@ import Testing
 
     func log(event: LogEvent) { observe("\(event.message)") }
   }
+
+  // A loss of power then keeps the cut, and the file with the mark.
+  @Test func `a crash before or after the log is cut at the end loses nothing`() async throws {
+    try await folder.withStore { _ in }
+    let copies = Mutex<[Folder]>([])
+    var configuration = SQLiteStore.Configuration()
+    configuration.beforeLogCut = { [folder] in
+      if let crashed = try? folder.crashed() { copies.withLock { $0.append(crashed) } }
+    }
+    try await folder.withStore(configuration) { try append(1...9, to: $0) }
+    let crashed = try #require(copies.withLock { $0.first })
+    try crashed.restartSystem()
+    for isCut in [false, true] {
+      let copy = try crashed.crashed()
+      if isCut { try Data().write(to: URL(filePath: copy.database + "-wal")) }
+      let sequence = try await copy.withStore { try await $0.tree().sequence }
+      #expect(sequence == 9)
+    }
+  }
 }
