@@ -5,11 +5,6 @@ internal import Logging
 
 /// The choice of a damaged write-ahead log, if losses are accepted.
 extension Opening {
-  /// The last commit of a database that the chain of checksums proves, and the number of changes to other tables.
-  private struct ProvenEnd {
-    var sequence: Int64
-    var revision: Int64
-  }
 
   /// Corrects the log as far as its checksums prove the bytes: see `LogCorrection`.
   func correctLog(_ found: inout FoundFiles) throws(StoreError) {
@@ -33,16 +28,21 @@ extension Opening {
       isOutdated(try? provenEnd(hasLog: true), file)
     else { return [] }
     try found.keep()
-    for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
-    try synchronizeFolder()
-    configuration.logger.warning(
-      "the write-ahead log is older than the database file, and is not used")
+    try removeLog()
     guard copied.missingTransactions > 0 else { return [] }
     let loss =
       "the write-ahead log is damaged, and the \(copied.missingTransactions) transactions that only "
       + "it has may be lost: \(StoreError.waysOut)"
     configuration.logger.warning("the loss is accepted: \(loss)")
     return [loss]
+  }
+
+  /// Removes the log, of which there is a copy.
+  func removeLog() throws(StoreError) {
+    for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
+    try synchronizeFolder()
+    configuration.logger.warning(
+      "the write-ahead log is older than the database file, and is not used")
   }
 
   /// Whether a file has later commits alone than with its log, or as many and no damage.
@@ -56,7 +56,7 @@ extension Opening {
   }
 
   /// Whether the file has no damage, with or without its log. O(size).
-  private func isSound(hasLog: Bool) -> Bool {
+  func isSound(hasLog: Bool) -> Bool {
     guard let pool = try? readingPool(hasLog: hasLog) else { return false }
     defer { try? pool.close() }
     let problems = try? pool.unsafeRead { db in
@@ -67,7 +67,7 @@ extension Opening {
   }
 
   /// Refuses definitions that are those of no version: a view or a trigger may never end.
-  private func refuseForeignDefinitions(_ db: Database) throws {
+  func refuseForeignDefinitions(_ db: Database) throws {
     guard try Schema.hasKnownDefinitions(db) else {
       throw StoreError.alteredDefinition(in: path)
     }
@@ -79,7 +79,7 @@ extension Opening {
   /// read counts then, so that the log stays.
   ///
   /// - Throws: an error of SQLite or `StoreError` if the file cannot be read.
-  private func provenEnd(hasLog: Bool) throws -> ProvenEnd {
+  func provenEnd(hasLog: Bool) throws -> ProvenEnd {
     let pool = try readingPool(hasLog: hasLog)
     defer { try? pool.close() }
     return try pool.unsafeRead { db in

@@ -40,10 +40,11 @@ struct Opening {
       try refuseForeignJournal()
       removeRests()
       var found = FoundFiles(self)
-      var lostWithLog: [String] = []
+      var (lostWithLog, olderLog): ([String], [String]) = ([], [])
       if configuration.acceptsLoss {
         try correctLog(&found)
         lostWithLog = try removeOutdatedLog(&found)
+        olderLog = try removeOlderLog(&found)
       }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
@@ -61,7 +62,7 @@ struct Opening {
             try correctDefinitions(hasLog: hasLog, &found) ?? salvage(hasLog: hasLog, &found)
         }
         hasLog = hasLog && salvaged == nil
-        if hasLog { losses = try inspect(scan) }
+        if hasLog { losses = try self.olderLog(scan).map { [$0.loss] } ?? inspect(scan) }
         try refuse(losses)
       } catch {
         // The file may be another one by now, or have the pages of the log.
@@ -95,7 +96,7 @@ struct Opening {
         }
         throw error
       }
-      losses += lostWithLog + (salvaged ?? [])
+      losses += lostWithLog + olderLog + (salvaged ?? [])
       isOpen = true
       let hasLostLog =
         !lostWithLog.isEmpty || isLogMissing(scan)
@@ -116,6 +117,7 @@ struct Opening {
       let head = try DatabaseHead(path)
       try refuseDamagedHead(head, scan)
       guard head.isSound, !hasFirstJournal else { throw StoreError.unstarted(in: folder) }
+      if let loss = olderLog(scan)?.loss { throw StoreError.damaged(loss) }
       let pool = try readingPool(hasLog: scan != nil)
       do {
         let version = try checkProgram(pool)
