@@ -53,7 +53,7 @@ extension Opening {
     let canBeRemoved =
       scan.lostTransactions == 0 && !log.isLater(than: file) && isSound(hasLog: false)
     return olderLog(
-      "of which it hides \(changes(of: file, after: log))", file, canBeRemoved: canBeRemoved)
+      "and hides \(changes(of: file, after: log))", file, canBeRemoved: canBeRemoved)
   }
 
   private func changes(of file: ProvenEnd, after log: ProvenEnd) -> String {
