@@ -67,23 +67,33 @@ public final class RulesKeeper: Sendable {
   public init(folder: String?, initial: InitialRules = .blog) throws {
     self.folder = folder
     self.initial = initial
+    state = Mutex(try Self.load(folder, initial))
+  }
+
+  /// Loads the rules again. Call it before `begin` when the folder is locked: another server or a command may have
+  /// replaced the rules until then.
+  ///
+  /// - Throws: the errors of the initializer.
+  public func loadAgain() throws {
+    let version = try Self.load(folder, initial)
+    state.withLock { $0 = version }
+  }
+
+  private static func load(_ folder: String?, _ initial: InitialRules) throws -> Version {
     // Until `begin` it is not known since when they have been in force. So no client resumes over earlier commits.
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
-      state = Mutex(
-        Version(
-          rules: try initial.load(), text: initial.text, isFromFile: false, initial: initial,
-          sequence: .max))
-      return
+      return Version(
+        rules: try initial.load(), text: initial.text, isFromFile: false, initial: initial,
+        sequence: .max)
     }
     let file = RulesFile(bytes)
     guard file.isIntact else {
       throw RulesFileError(sentence: RulesFile.damage(of: Self.path(in: folder)))
     }
     let rules = try RuleSet(utf8: file.body, file: Self.path(in: folder))
-    state = Mutex(
-      Version(
-        rules: rules, text: String(decoding: file.body, as: UTF8.self), isFromFile: true,
-        initial: initial, sequence: .max))
+    return Version(
+      rules: rules, text: String(decoding: file.body, as: UTF8.self), isFromFile: true,
+      initial: initial, sequence: .max)
   }
 
   /// The indexes that the rules in force declare.

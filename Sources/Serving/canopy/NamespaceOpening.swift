@@ -53,6 +53,7 @@ struct NamespaceOpening: NamespaceSource {
     let store =
       try await configuration.acceptsLoss ? opened.acceptLossesAndReopen().store : opened
     do {
+      try await Self.beside { try rules.loadAgain() }
       try await store.beginNewNumbersIfNeeded(at: Composition.now())
       var configuration = engine
       configuration.indexPlan = rules.indexPlan

@@ -245,6 +245,8 @@ struct Serve: AsyncParsableCommand {
     if parts.engine.isShared {
       try rules.begin(following: parts.engine, logger: settings.logger)
     } else {
+      try rules.loadAgain()
+      try await parts.engine.keepIndexes(of: rules.indexPlan)
       try await rules.begin(
         at: parts.engine.snapshot.sequence, recordingIn: parts.store,
         acceptsLoss: settings.store.acceptsLoss, logger: settings.logger)

@@ -86,6 +86,21 @@ import Testing
     #expect(log.lines.count == 2)
   }
 
+  // The server before this one may replace them until it releases the folder.
+  @Test func `rules that were replaced before the folder was locked are in force`() async throws {
+    let keeper = try RulesKeeper(folder: folder)
+    try Data(Self.open.utf8).write(to: URL(filePath: folder + "/rules.json"))
+    let store = InMemoryJournal()
+    let rules = RulesRecord(.file, checksum: RulesFile.checksum(of: Self.open), sequence: 3)
+    try await store.setRulesRecord(rules)
+    try keeper.loadAgain()
+    let log = LineLog()
+    try await keeper.begin(at: 5, recordingIn: store, logger: log.logger)
+    #expect(keeper.current.text == Self.open && keeper.current.sequence == 3)
+    #expect(try await store.rulesRecord() == rules)
+    #expect(log.lines == [])
+  }
+
   @Test
   func
     `a record of an older version is of the initial rules, or of a file if no version had such rules`()
