@@ -18,6 +18,9 @@ struct Simulate: ParsableCommand {
   @Option(help: "a defect to plant, or all, one after the other")
   var plant: String?
 
+  @Option(help: "the seeds to try first with each defect: 60,170")
+  var tryFirst: String = ""
+
   @Option(help: "the actions to leave out, by number: 3,5-9")
   var without: String = ""
 
@@ -89,6 +92,9 @@ struct Simulate: ParsableCommand {
         )
       }
       guard let omitted = Simulate.numbers(without) else { return }
+      guard let tried = Simulate.numbers(tryFirst) else {
+        throw ValidationError("--try-first has numbers and ranges of numbers: 60,170")
+      }
       if log, let defect = defects.first {
         let (finding, log) = Runner.run(first, omitted, defect, keepsLog: true)
         print(log.text, terminator: "")
@@ -102,7 +108,8 @@ struct Simulate: ParsableCommand {
       for defect in defects {
         let run = Runner(defect: defect)
         found = nil
-        for seed in first..<first + seeds where found == nil {
+        for seed in tried.sorted().map({ UInt64($0) }) + Array(first..<first + seeds)
+        where found == nil {
           found = try run.outcome(of: seed, without: omitted).finding.map { (seed, $0) }
         }
         isComplete = isComplete && found != nil

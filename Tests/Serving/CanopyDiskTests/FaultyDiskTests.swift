@@ -15,7 +15,7 @@ import Testing
     }
 
     /// The number of operations of each kind to try; nil for every one.
-    let samples: Int? = number("CANOPY_DISK_EVERY") == nil ? 3 : nil
+    let samples: Int? = number("CANOPY_DISK_EVERY") == nil ? 2 : nil
     let from = number("CANOPY_DISK_FROM") ?? 0
     let to = number("CANOPY_DISK_TO") ?? .max
     let rounds = number("CANOPY_DISK_ROUNDS") ?? 1

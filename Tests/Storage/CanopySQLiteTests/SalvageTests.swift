@@ -240,7 +240,7 @@ import Testing
       whole[$0.tree] != nil && $0.isTable && [.interior, .leaf].contains($0.kind)
     }
     for kind in [DatabasePages.Kind.interior, .leaf] {
-      for round in 0..<8 {
+      for round in 0..<4 {
         let page = random.pick(pages.filter { $0.kind == kind && $0.number > 1 })
         let copy = try folder.crashed()
         var data = try Data(contentsOf: URL(filePath: copy.database))

@@ -48,7 +48,8 @@ import Testing
     #expect(kind(finding.1) == kind(row.1))
   }
 
-  /// A change of the code changes the seeds that find a defect, so the seeds of the article are not compared.
+  /// A change of the code changes the seeds that find a defect. So the seeds of the article are not compared, but tried
+  /// first.
   @Test func `each planted defect is found within a thousand seeds, and the article has it`()
     async throws
   {
@@ -59,7 +60,9 @@ import Testing
     // Other tables of the article have such rows as well.
     let defects = Set(PlantedDefect.allCases.map(\.rawValue))
     #expect(defects.isSubset(of: rows.map { String($0.1) }))
-    let run = try await Simulator("1000", "--plant", "all")
+    let seeds = Set(rows.filter { defects.contains(String($0.1)) }.map { String($0.2) })
+    let run = try await Simulator(
+      "1000", "--plant", "all", "--try-first", seeds.sorted().joined(separator: ","))
     #expect(run.status == 0, "\(run.output)")
   }
 }
