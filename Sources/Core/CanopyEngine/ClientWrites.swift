@@ -40,7 +40,8 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 ///
 /// If all clients together have more than `writesMax` entries, a note forgets the oldest writes: those of the owner
 /// with the most entries, and there of the client that wrote longest ago. So an account with many writes or clients
-/// displaces only its own (see `OwnedNames`). The clients without a login of each remote network count as one owner. If a client sends a forgotten write again, it is made again.
+/// displaces only its own (see `OwnedNames`). The clients without a login of each remote network count as one owner. If a
+/// client sends a forgotten write again, it is made again.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.

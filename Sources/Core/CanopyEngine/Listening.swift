@@ -134,10 +134,14 @@ extension Listening {
     return old.at(path).childCount + count + passedChildren(in: after)
   }
 
+  /// The children that a query may pass for each one that it selects, with the cost of a search: see
+  /// `Query.passesChildren`.
+  private static let passedForEachMax = 64
+
   /// Returns the number of children that the query may pass without selecting them. O(log n)
   private func passedChildren(in node: Node) -> Int {
     guard query.passesChildren(in: node) else { return 0 }
-    return min(node.childCount, 64 * query.count(in: node))
+    return min(node.childCount, Listening.passedForEachMax * query.count(in: node))
   }
 
   /// Returns the writes at and below the location, relative to it.

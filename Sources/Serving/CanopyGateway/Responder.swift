@@ -316,9 +316,11 @@ struct Responder: Sendable {
       origin: request.fields[.origin], site: Responder.site(request.fields), host: request.host)
   }
 
+  private static let siteName = HTTPField.Name("Sec-Fetch-Site")
+
   /// The field by which a browser says how the site of a page relates to the server; nil without one.
   static func site(_ fields: HTTPFields) -> String? {
-    HTTPField.Name("Sec-Fetch-Site").flatMap { fields[$0] }
+    siteName.flatMap { fields[$0] }
   }
 
   private func credential(_ request: Parsed) throws(WireError) -> String? {

@@ -267,11 +267,14 @@ extension Operations {
     }
   }
 
+  /// The most children that a query selects on the caller's thread if it may pass others: about half a millisecond.
+  static let passingReadMax = 64
+
   /// Whether many children are to be sorted for a query, or passed.
   private func takesLong(_ query: Query, in node: Node) -> Bool {
     guard node.childCount > 256 else { return false }
     return !query.isIndexed(in: node)
-      || query.passesChildren(in: node) && query.count(in: node) > 64
+      || query.passesChildren(in: node) && query.count(in: node) > Operations.passingReadMax
   }
 
   private func value(

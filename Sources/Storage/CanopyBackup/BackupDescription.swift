@@ -23,7 +23,7 @@ public struct BackupDescription: Codable, Equatable, Sendable {
   /// The time at which the backup began, in milliseconds since 1970.
   public var time: Int64
   /// The id of the data folder, if its server made the backup; nil for one that a command or an earlier version made.
-  public var folder: String?
+  public var folderID: String?
   /// The namespaces, the default one first.
   public var databases: [Database]
 

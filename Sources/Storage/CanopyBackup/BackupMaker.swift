@@ -118,7 +118,7 @@ public struct BackupMaker: Sendable {
       try progress(done)
     }
     var description = BackupDescription(program: program, time: now())
-    description.folder = id
+    description.folderID = id
     let archive = work + "/backup"
     var writer = try BackupWriter(archive, seconds: Int(description.time / 1_000))
     let result = Result {

@@ -284,7 +284,7 @@ public final class Backups: Sendable {
     var others: [StoredBackup] = []
     for backup in stored
     where backup.kind == new.kind && !backup.name.utf8.elementsEqual(new.name.utf8) {
-      if let read = self.description(of: backup), Backups.isSame(read.folder, id) {
+      if let read = self.description(of: backup), Backups.isSame(read.folderID, id) {
         own.append((backup, read))
       } else {
         others.append(backup)
@@ -371,7 +371,7 @@ public final class Backups: Sendable {
     // After the clock was set back, a backup seems to be of the future. One of an earlier version has no id.
     let last = (try? stored())?.last { backup in
       guard backup.kind == .scheduled, backup.time <= now else { return false }
-      let folder = description(of: backup)?.folder
+      let folder = description(of: backup)?.folderID
       return folder == nil || id.map { Backups.isSame(folder, $0) } ?? false
     }
     guard let last else { return .zero }

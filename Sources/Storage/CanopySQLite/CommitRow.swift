@@ -112,7 +112,7 @@ enum SequenceRange {
   /// The greatest number.
   static let max: Int64 = 1 << 62
 
-  /// Whether a number can be that of the last commit or of the changes; 0 if there is none.
+  /// Whether the last commit can have a number, or the changes can be so many. Without any, the number is 0.
   static func contains(_ sequence: Int64) -> Bool { (0...max).contains(sequence) }
 
   /// Checks the numbers of all commits. O(log commits).

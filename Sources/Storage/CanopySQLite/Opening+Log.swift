@@ -5,7 +5,6 @@ internal import Logging
 
 /// The choice of a damaged write-ahead log, if losses are accepted.
 extension Opening {
-
   /// Corrects the log as far as its checksums prove the bytes: see `LogCorrection`.
   func correctLog(_ found: inout FoundFiles) throws(StoreError) {
     let corrected = try LogCorrection.correct(database: path)

@@ -40,7 +40,7 @@ extension Opening {
       return nil
     }
     guard var log = try? endWithLog() else {
-      // Nothing says that the log is older. But nothing is lost without it if the file has all that the log has.
+      // The view through the log cannot be read. The log may go if the file alone has everything that the log has.
       guard scan.lostTransactions == 0, hasAll(file), isSound(hasLog: false) else { return nil }
       return olderLog("which is sound without it", file, canBeRemoved: true)
     }

@@ -40,11 +40,12 @@ struct Opening {
       try refuseForeignJournal()
       removeRests()
       var found = FoundFiles(self)
-      var (lostWithLog, olderLog): ([String], [String]) = ([], [])
+      var lostWithLog: [String] = []
+      var notesOfOlderLog: [String] = []
       if configuration.acceptsLoss {
         try correctLog(&found)
         lostWithLog = try removeOutdatedLog(&found)
-        olderLog = try removeOlderLog(&found)
+        notesOfOlderLog = try removeOlderLog(&found)
       }
       // Opening the database would copy the log into it, so the log is scanned first.
       let scan = try LogScan.scan(database: path)
@@ -62,7 +63,7 @@ struct Opening {
             try correctDefinitions(hasLog: hasLog, &found) ?? salvage(hasLog: hasLog, &found)
         }
         hasLog = hasLog && salvaged == nil
-        if hasLog { losses = try self.olderLog(scan).map { [$0.loss] } ?? inspect(scan) }
+        if hasLog { losses = try olderLog(scan).map { [$0.loss] } ?? inspect(scan) }
         try refuse(losses)
       } catch {
         // The file may be another one by now, or have the pages of the log.
@@ -96,7 +97,7 @@ struct Opening {
         }
         throw error
       }
-      losses += lostWithLog + olderLog + (salvaged ?? [])
+      losses += lostWithLog + notesOfOlderLog + (salvaged ?? [])
       isOpen = true
       let hasLostLog =
         !lostWithLog.isEmpty || isLogMissing(scan)

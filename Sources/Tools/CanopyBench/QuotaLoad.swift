@@ -28,7 +28,7 @@ struct QuotaLoad: ParsableCommand {
 
   func validate() throws {
     guard minutes > 0, minutes <= 10_000, (1...65_536).contains(bodyBytes) else {
-      throw ValidationError("--minutes is from 0 to 10000, --body-bytes from 1 to 65536")
+      throw ValidationError("--minutes is above 0 and at most 10000, --body-bytes from 1 to 65536")
     }
   }
 

@@ -166,4 +166,22 @@ struct CommittedChangeTests {
     notification.releaseChange()
     #expect(notification.change == nil && notification.events == [.value(tree.root)])
   }
+
+  @Test func `children that a query by priority may pass count as compared`() throws {
+    var query = Query.all
+    query.order = .priority
+    query.limit = .first(5)
+    let listening = Listening(.root, query)
+    func compared(_ children: [Node]) throws -> Int {
+      let root = Node(children: children.enumerated().map { (Key(index: Int32($0)), $1) })
+      var tree = Tree(root: root)
+      let change = Self.commit([Assignment(Location(try Path("0")), 7)], to: &tree, 1)
+      return change.childrenCompared(for: listening)
+    }
+    let (without, with) = (Node(1), Node(1).withPriority(2))
+    #expect(try compared(Array(repeating: without, count: 1_000)) == 0)
+    // Before and after the commit: 64 for each selected child, and no more than there are children.
+    #expect(try compared((0..<1_000).map { $0 % 34 == 0 ? without : with }) == 2 * 5 * 64)
+    #expect(try compared((0..<100).map { $0 % 34 == 0 ? without : with }) == 2 * 100)
+  }
 }

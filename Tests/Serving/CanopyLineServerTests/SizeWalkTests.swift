@@ -67,6 +67,26 @@
       }
     }
 
+    @Test func `a read by priority is long if it selects many children and may pass others`()
+      async throws
+    {
+      let parts = try await LineParts()
+      func isLong(limit: Int, _ children: [Node]) throws -> Bool {
+        let root = Node(children: children.enumerated().map { (Key(index: Int32($0)), $1) })
+        let request = try read(#"GET / {"orderBy":"$priority","limitToFirst":\#(limit)}"#)
+        return parts.operations.read(request, as: .administrator, in: root) == nil
+      }
+      let (without, with) = (Node(1), Node(1).withPriority(2))
+      let limit = Operations.passingReadMax
+      func mixed(_ count: Int) -> [Node] { (0..<count).map { $0 % 34 == 0 ? without : with } }
+      #expect(try isLong(limit: limit + 1, mixed(300)))
+      #expect(try !isLong(limit: limit, mixed(300)))
+      #expect(try !isLong(limit: limit + 1, mixed(256)))
+      for same in [without, with] {
+        #expect(try !isLong(limit: 300, Array(repeating: same, count: 300)))
+      }
+    }
+
     @Test func `a result that fits is whole, to the last byte`() async throws {
       let parts = try await LineParts()
       let text = Node(String(repeating: "y", count: 1000))

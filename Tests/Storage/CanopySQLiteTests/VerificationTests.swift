@@ -227,7 +227,7 @@ struct VerificationTests {
     expectAdvice(error, mentions: "the pages of", "are damaged")
   }
 
-  // Such a character has one byte in the tree, and six in its row.
+  // A control character takes one byte in the tree, and six bytes in the JSON of its row.
   @Test func `a string of control characters in the checkpoint is no problem`() async throws {
     let text = String(repeating: "\u{8}", count: Limits().writeBytesMax / 6 + 1)
     let copy = try Folder()
