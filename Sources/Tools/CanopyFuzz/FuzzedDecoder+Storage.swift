@@ -76,8 +76,10 @@ extension FuzzedDecoder {
     withUnsafeBytes(of: checksum.littleEndian) { intact.append(contentsOf: $0) }
     try folder.write(intact, to: "canopy.tail")
     let contents = try file.read()
-    let isInRange = 0...1 << 62 ~= numbers[0]
-    try expect((contents != nil) == isInRange, "the sequence number \(numbers[0]) is read wrongly")
+    let isInRange = [numbers[0], numbers[2]].allSatisfy { 0...1 << 62 ~= $0 }
+    try expect(
+      (contents != nil) == isInRange,
+      "the sequence number \(numbers[0]) or the revision \(numbers[2]) is read wrongly")
     if let tail = contents?.tail {
       try expect(
         tail.sequence == numbers[0] && tail.checksum.stored == numbers[1]

@@ -250,9 +250,10 @@ struct WithheldChangesTests {
     ) throws {
       func work(_ count: Int) throws -> [(name: String, nodes: Int)] {
         var result: [(name: String, nodes: Int)] = []
+        let list = Self.list(count, .child(try Path("n")))
         for (name, query) in try Self.queries(of: count) {
           let listening = Listening(try Path("a"), query, form: form)
-          var tree = Self.list(count, .child(try Path("n")))
+          var tree = list
           var withheld: WithheldChanges?
           for sequence in 1...20 as ClosedRange<Int64> {
             let number = count - 10 * Int(sequence)

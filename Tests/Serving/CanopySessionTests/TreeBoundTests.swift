@@ -73,7 +73,7 @@ import Testing
   func `far below the bound, commits add their bytes, and the tree is not counted`()
     async throws
   {
-    let bytesMax = 200_000
+    let bytesMax = 100_000
     let bound = TreeBound(bytesMax: bytesMax, logger: log.logger)
     let engine = try await engine(InMemoryJournal())
     let count = TreeCount(of: engine, in: bound)
@@ -81,7 +81,7 @@ import Testing
     #expect(!count.isNear)
     var random = SeededGenerator(printingSeedFor: "the bound of a tree")
     var wasNear = false
-    for number in 0..<4_000 {
+    for number in 0..<2_000 {
       // Short texts take much memory for each byte, and long ones little.
       let value =
         random.next() % 2 == 0

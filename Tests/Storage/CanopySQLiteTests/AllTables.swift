@@ -69,12 +69,16 @@ struct AllTables {
     }
   }
 
-  /// Returns all rows of each table as texts.
+  /// Returns all rows of each table: the types and the bytes of their values. SQLite makes the texts, because the
+  /// descriptions of rows take many times as long.
   static func rows(_ db: Database) throws -> [String: Set<String>] {
     let names = try String.fetchAll(db, sql: "SELECT name FROM sqlite_schema WHERE type = 'table'")
     return try names.reduce(into: [:]) { rows, name in
-      let all = try Row.fetchAll(db, sql: "SELECT * FROM \(name)")
-      rows[name] = Set(all.map { "\($0.databaseValues)" })
+      let columns = try String.fetchAll(
+        db, sql: "SELECT name FROM pragma_table_info(?)", arguments: [name])
+      let texts = columns.map { "typeof(\($0)) || ' ' || hex(\($0))" }
+      rows[name] = try String.fetchSet(
+        db, sql: "SELECT \(texts.joined(separator: " || ', ' || ")) FROM \(name)")
     }
   }
 }

@@ -76,7 +76,7 @@ import Testing
     let forms = try Forms(folder)
     #expect(forms.rows.count > 300 && forms.heads.count > 100)
     for places in [forms.rows, forms.heads] {
-      for _ in 0..<20 {
+      for _ in 0..<10 {
         let mask = UInt8(1) << UInt8.random(in: 0..<8, using: &random)
         try await expectWhole(mask, at: random.pick(places), before)
       }

@@ -13,7 +13,7 @@ import Testing
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RandomCheckpointTests")
-    for _ in 0..<12 { try await Run(&random).carryOut() }
+    for _ in 0..<6 { try await Run(&random).carryOut() }
   }
 }
 

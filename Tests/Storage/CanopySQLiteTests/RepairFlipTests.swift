@@ -10,7 +10,7 @@ import Testing
 /// The repair of folders in which one bit of a page is changed.
 @Suite(.timeLimit(.minutes(20))) struct RepairFlipTests {
   /// The changes for each tree and kind of page.
-  private static let flips = 2
+  private static let flips = 1
   private static let disconnectTables: Set = [
     "disconnect_writes", "disconnect_exceptions", "disconnect_groups",
   ]

@@ -239,13 +239,15 @@ extension TidyTests {
   private static func wordViolations(
     _ source: String
   ) throws -> [(line: Int, text: Substring, word: String, phrase: Phrase)] {
-    let patterns = try commentWords.map { (try Regex("\\b(\($0.pattern))\\b"), $0) }
+    let patterns = try commentWords.map { (try TextPattern("\\b(\($0.pattern))\\b"), $0) }
+      .filter { $0.0.isFound(in: source) }
+    guard !patterns.isEmpty else { return [] }
     return lines(source).flatMap { line, text in
       // A comment begins the line or follows a space; `//` in a URL follows a colon.
       let start = text.hasPrefix("//") ? text.startIndex : text.firstRange(of: " // ")?.lowerBound
-      let comment = start.map { text[$0...] } ?? ""
+      let comment = start.map { String(text[$0...]) } ?? ""
       return patterns.flatMap { pattern, phrase in
-        comment.matches(of: pattern).map { (line, text, String(text[$0.range]), phrase) }
+        pattern.matches(in: comment).map { (line, text, String($0), phrase) }
       }
     }
   }
@@ -254,28 +256,32 @@ extension TidyTests {
   private static func partViolations(
     _ source: String
   ) throws -> [(line: Int, text: Substring, phrase: Phrase)] {
-    let patterns = try bannedParts.map { (try Regex($0.pattern), $0) }
+    let patterns = try patterns(bannedParts).filter { $0.0.isFound(in: source) }
+    guard !patterns.isEmpty else { return [] }
     return lines(source).flatMap { line, text in
-      patterns.filter { text.contains($0.0) }.map { (line, text, $0.1) }
+      patterns.filter { $0.0.isFound(in: String(text)) }.map { (line, text, $0.1) }
     }
   }
 
-  private typealias Patterns = [(Regex<AnyRegexOutput>, Phrase)]
+  private typealias Patterns = [(TextPattern, Phrase)]
 
   /// Returns the patterns of phrases, which take longer to make than to look for in a file.
   private static func patterns(_ phrases: [Phrase]) throws -> Patterns {
-    try phrases.map { (try Regex($0.pattern), $0) }
+    try phrases.map { (try TextPattern($0.pattern), $0) }
   }
 
   /// Returns the comments, test names and string literals with a clipped phrase.
   private static func phraseViolations(
     _ source: String, _ patterns: Patterns
   ) -> [(line: Int, text: Substring, phrase: Phrase)] {
-    lines(source).flatMap { line, text -> [(line: Int, text: Substring, phrase: Phrase)] in
+    // Most files have no match. One search of all lines takes less time than a search of each.
+    let patterns = patterns.filter { $0.0.isFound(in: source) }
+    guard !patterns.isEmpty else { return [] }
+    return lines(source).flatMap { line, text -> [(line: Int, text: Substring, phrase: Phrase)] in
       guard text.hasPrefix("//") || text.contains("\"") || text.contains("func `") else {
         return []
       }
-      return patterns.filter { text.contains($0.0) }.map { (line, text, $0.1) }
+      return patterns.filter { $0.0.isFound(in: String(text)) }.map { (line, text, $0.1) }
     }
   }
 }

@@ -199,15 +199,12 @@ extension Ban {
 struct TidyTests {
   @Test(arguments: Ban.all)
   func `no file contains a banned pattern, except those with a reason`(_ ban: Ban) throws {
-    // Neither characters nor words of other languages matter, and to find those takes most of the time.
-    let pattern = try Regex(ban.pattern).matchingSemantics(.unicodeScalar)
-      .wordBoundaryKind(.simple)
-    // Most files have no match. One search of all lines takes less time than a search of each.
-    let patternOfAnyLine = pattern.anchorsMatchLineEndings()
+    let pattern = try TextPattern(ban.pattern)
     var allowedThatAreNeeded: Set<String> = []
-    for (path, text) in try Self.texts(ban.places) where text.contains(patternOfAnyLine) {
+    // Most files have no match. One search of all lines takes less time than a search of each.
+    for (path, text) in try Self.texts(ban.places) where pattern.isFound(in: text) {
       let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-      for (index, line) in lines.enumerated() where line.contains(pattern) {
+      for (index, line) in lines.enumerated() where pattern.isFound(in: String(line)) {
         if let place = ban.allowed.keys.first(where: {
           $0.hasSuffix("/") ? path.hasPrefix($0) : path == $0
         }) {
@@ -222,14 +219,14 @@ struct TidyTests {
 
   @Test func `the ban on operations on characters does not match operations on bytes`() throws {
     let ban = try #require(Ban.all.first { $0.pattern.contains("lowercased") })
-    let pattern = try Regex(ban.pattern)
+    let pattern = try TextPattern(ban.pattern)
     for line in [
       #"text.hasSuffix("/x")"#, "name.hasPrefix(other)", "  .hasPrefix(other)",
       #"url.range(of: ":")"#,
       #"text.split(separator: " ")"#, #"path.contains("?")"#, #"text.drop { $0 == "/" }"#,
       "name.lowercased()", "a.stringValue == b", "a == key.text", "text.split { $0.isWhitespace }",
     ] {
-      #expect(SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+      #expect(pattern.isFound(in: SwiftCode(line).text), "\(line)")
     }
     for line in [
       "location.path.hasPrefix(path)", "spec.path.hasPrefix(other)",
@@ -237,35 +234,37 @@ struct TidyTests {
       "text.utf8.contains(0x2F)", "scalar.properties.isWhitespace", "holder.stringValue == nil",
       "text.hasBytePrefix(other)", "name.asciiLowercased", "// name.lowercased()",
     ] {
-      #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+      #expect(!pattern.isFound(in: SwiftCode(line).text), "\(line)")
     }
   }
 
   @Test func `the ban on identities that are texts does not match keys and bytes`() throws {
     let ban = try #require(Ban.all.first { $0.pattern.contains("RateLimiter") })
-    let pattern = try Regex(ban.pattern)
+    let pattern = try TextPattern(ban.pattern)
     for line in [
       "let clients: [String: Client] = [:]", "var names: [String?: Owner]", "Set<String>",
       "Mutex<RateLimiter<String>>", "Set(found.map(\\.uid))", "user.uid == other.uid",
       "a.owner != b", "x == account.uid",
     ] {
-      #expect(SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+      #expect(pattern.isFound(in: SwiftCode(line).text), "\(line)")
     }
     for line in [
       "let clients: [ByteString: Client] = [:]", "[Key: Int]", "Set<Key>", "RateLimiter<[UInt8]>",
       "account.uid.hasSameBytes(as: uid)", "origin.owner == nil", "names: [String]",
     ] {
-      #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+      #expect(!pattern.isFound(in: SwiftCode(line).text), "\(line)")
     }
   }
 
   @Test func `each promise to the compiler has its reason in a comment beside it`() throws {
-    let pattern = /@unchecked Sendable|nonisolated\(unsafe\)|unowned\(unsafe\)|@preconcurrency/
+    let pattern = try TextPattern(
+      #"@unchecked Sendable|nonisolated\(unsafe\)|unowned\(unsafe\)|@preconcurrency"#)
     for path in Repository.files(in: "Sources", suffix: ".swift") {
+      guard try pattern.isFound(in: SwiftCode.ofFile(path).text) else { continue }
       let source = try Repository.text(path)
       let text = source.split(separator: "\n", omittingEmptySubsequences: false)
       for (index, line) in try SwiftCode.ofFile(path).lines.enumerated()
-      where line.contains(pattern) {
+      where pattern.isFound(in: String(line)) {
         let nearby = text[max(0, index - 6)...index]
         #expect(
           nearby.contains { $0.contains("//") },

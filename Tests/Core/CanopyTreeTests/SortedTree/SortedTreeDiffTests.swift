@@ -34,7 +34,7 @@ struct SortedTreeDiffTests {
     try withSeed { random in
       var tree = Children(
         ascending: (0..<Int32(count)).map { Child(key: Key(index: $0 * 2), node: 1) })
-      for round in 0..<(count > 1000 ? 6 : 60) {
+      for round in 0..<(count > 1000 ? 3 : 30) {
         let old = tree
         // Sometimes change a run of neighbours, so that pages split and merge.
         let start = random.below(2 * count + 4)
