@@ -43,6 +43,8 @@ struct NamespaceOpening: NamespaceSource {
     configuration.logger = logger
     // A command may remove the namespace now.
     configuration.createsFolder = isEmulator
+    // A namespace gets its name when its folder has tables.
+    configuration.isUsed = true
     let (opened, rules) = try await Self.beside { [configuration, folders, isEmulator] in
       if isEmulator, !folders.exists(name) { try folders.create(name) }
       try folders.forgetRemoval(of: name)

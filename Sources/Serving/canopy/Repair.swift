@@ -76,7 +76,8 @@ struct Repair: AsyncParsableCommand {
         }
       }
       try SQLiteStore.copyFiles(of: source, to: copy)
-      let (lost, record) = try await removeDamage(in: copy)
+      let (lost, record) = try await removeDamage(
+        in: copy, isUsed: name != .default || Self.hasSecrets(source))
       let lines =
         try lost
         + repairRules(
@@ -93,12 +94,22 @@ struct Repair: AsyncParsableCommand {
     }
   }
 
+  /// Whether a folder has a file that a server makes after the tables.
+  private static func hasSecrets(_ folder: String) -> Bool {
+    SmallFiles.secrets.contains { FileManager.default.fileExists(atPath: "\(folder)/\($0)") }
+  }
+
   /// Removes the damaged rows of a database. Returns the lines of the report, and the record of the rules.
-  private func removeDamage(in folder: String) async throws -> ([String], RulesRecord?) {
+  ///
+  /// - Parameter isUsed: whether the folder has had tables.
+  private func removeDamage(
+    in folder: String, isUsed: Bool
+  ) async throws -> ([String], RulesRecord?) {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
     configuration.keepsFormerFiles = false
     configuration.createsFolder = false
+    configuration.isUsed = isUsed
     let (losses, store) = try await SQLiteStore(folder: folder, configuration: configuration)
       .acceptLossesAndReopen(at: Composition.now())
     let record: RulesRecord?
@@ -111,7 +122,13 @@ struct Repair: AsyncParsableCommand {
       throw error
     }
     try store.close()
-    if losses.notes.isEmpty { return (["all commits are kept"], record) }
+    if losses.notes.isEmpty {
+      let line =
+        losses.isEndProven
+        ? "all commits are kept"
+        : "nothing else is damaged, but without an intact canopy.tail a loss of the last commits is not noticed"
+      return ([line], record)
+    }
     func text(_ time: Int64?) -> String {
       time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }
         ?? "an unknown time"

@@ -183,7 +183,9 @@ struct FolderCheck {
   private func problems(
     in folder: String, of name: NamespaceName, _ report: (String) throws -> Void
   ) async throws -> [FolderProblem] {
-    let store = try SQLiteStore.reading(folder, isOwnCopy: isOwnCopy)
+    // A namespace gets its name when its folder has tables.
+    let store = try SQLiteStore.reading(
+      folder, isOwnCopy: isOwnCopy, isUsed: name != .default)
     let now = Composition.now()
     var damage = try await store.problems(at: isOfBackup ? nil : now)
     var others: [FolderProblem] = []

@@ -59,6 +59,47 @@ final class DatabaseFiles: Sendable {
     }
   }
 
+  /// Locks the database file against a checkpoint by another process, until `unlock` or the end of the process.
+  ///
+  /// Another program that reads the file, such as `sqlite3`, copies the log into it and removes the log when it is closed,
+  /// unless a process has a lock. SQLite's own lock is not enough: the system releases it when the process closes
+  /// any descriptor of the file, as a copy or a check of its first bytes does. This lock belongs to the open descriptor
+  /// (`F_OFD_SETLK` of Linux), so only closing that one releases it. It is on the bytes that SQLite locks for reading. Waits
+  /// up to five seconds for a program that is just removing the log.
+  ///
+  /// Without effect on file systems that have no such locks.
+  ///
+  /// - Parameter wait: waits for ten milliseconds.
+  /// - Throws: `StoreError.inaccessible` if another program keeps the file locked.
+  func lock(wait: () -> Void = { usleep(10_000) }) throws(StoreError) {
+    guard let file = files.first(where: { !$0.isLog }) else { return }
+    for _ in 0..<500 {
+      guard !setLock(Int16(F_RDLCK), of: file) else { return }
+      guard errno == EAGAIN || errno == EACCES else { return }
+      wait()
+    }
+    throw .inaccessible("\(file.path) is locked by another program: end that program first")
+  }
+
+  /// Releases the lock, so that SQLite can remove the log when it closes the files.
+  func unlock() {
+    guard let file = files.first(where: { !$0.isLog }) else { return }
+    _ = setLock(Int16(F_UNLCK), of: file)
+  }
+
+  private func setLock(_ type: Int16, of file: File) -> Bool {
+    // The name of the command is missing in Swift's module of the C library. It has the same number on all processors.
+    let command: Int32 = 37
+    var range = Foundation.flock()
+    range.l_type = type
+    range.l_whence = Int16(SEEK_SET)
+    (range.l_start, range.l_len) = (DatabaseFiles.sharedLock.start, DatabaseFiles.sharedLock.count)
+    return fcntl(file.descriptor, command, &range) == 0
+  }
+
+  /// The bytes of a database file that SQLite locks for reading: `SHARED_FIRST` and `SHARED_SIZE`.
+  static let sharedLock: (start: Int, count: Int) = (0x4000_0002, 510)
+
   /// Notes an error of the disk. The files may lack bytes that were written since they were last synchronized.
   func noteError() { errors.add(1, ordering: .relaxed) }
 

@@ -76,15 +76,32 @@ package struct DatabaseHead: Equatable {
   /// - Throws: `StoreError.inaccessible` if the file cannot be read.
   init(_ path: String, openIn db: Database) throws(StoreError) {
     self.path = path
-    var file: UnsafeMutablePointer<sqlite3_file>?
-    var size: Int64 = 0
     var buffer = [UInt8](repeating: 0, count: DatabaseHead.bytesMin)
-    let code = sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file)
-    guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods,
-      methods.pointee.xFileSize(file, &size) == SQLITE_OK,
-      methods.pointee.xRead(file, &buffer, CInt(buffer.count), 0) == SQLITE_OK
+    guard let (file, methods, size) = DatabaseHead.file(openIn: db),
+      methods.xRead(file, &buffer, CInt(buffer.count), 0) == SQLITE_OK
     else { throw .unopenable(path, EIO) }
     (self.size, bytes) = (Int(size), buffer)
+  }
+
+  /// Returns the file of a connection, its methods, and its size in bytes; nil after an error of the system.
+  private static func file(
+    openIn db: Database
+  ) -> (file: UnsafeMutablePointer<sqlite3_file>, methods: sqlite3_io_methods, size: Int64)? {
+    var file: UnsafeMutablePointer<sqlite3_file>?
+    var size: Int64 = 0
+    let code = sqlite3_file_control(db.sqliteConnection, "main", SQLITE_FCNTL_FILE_POINTER, &file)
+    guard code == SQLITE_OK, let file, let methods = file.pointee.pMethods?.pointee,
+      methods.xFileSize(file, &size) == SQLITE_OK
+    else { return nil }
+    return (file, methods, size)
+  }
+
+  /// Whether the file of a connection has no page after the first: see ``hasFirstPageOnly``. The file is not opened again.
+  ///
+  /// - Throws: `StoreError.inaccessible` if the system does not know the size.
+  static func hasFirstPageOnly(_ path: String, openIn db: Database) throws(StoreError) -> Bool {
+    guard let size = file(openIn: db)?.size else { throw .unopenable(path, EIO) }
+    return size <= pageBytes
   }
 
   /// Whether the file is missing or has no bytes.

@@ -88,10 +88,13 @@ extension SQLiteStore {
 
 extension SQLiteStore {
   /// Whether the commits that were found may not be the last ones that clients have seen.
-  func needsNewNumbers(after found: Tail) throws -> Bool {
+  ///
+  /// - Parameter isNew: whether this opening has made the tables.
+  func needsNewNumbers(isNew: Bool) throws -> Bool {
     if configuration.requiresNewNumbers { return true }
     if try pool.read({ try Meta.readUnchecked($0).needsNewNumbers }) { return true }
-    guard let contents = foundTail else { return found.sequence > 0 }
+    // Also without commits: another copy of the folder may have made the first ones.
+    guard let contents = foundTail else { return !isNew }
     return contents.needsNewNumbers || contents.allowsLoss
   }
 }

@@ -26,11 +26,12 @@ extension Opening {
         + "name another data folder" + log)
   }
 
-  /// Whether the folder has a file that a start creates after the tables, so that they were there.
+  /// Whether the folder is known to have been used, or has a file that a start creates after the tables.
   private var hasTrace: Bool {
-    ["admin-token", "canopy.tail"].contains {
-      FileManager.default.fileExists(atPath: folder + "/" + $0)
-    }
+    configuration.isUsed
+      || ["admin-token", "canopy.tail"].contains {
+        FileManager.default.fileExists(atPath: folder + "/" + $0)
+      }
   }
 
   /// Whether the first start was interrupted while the file became one with a write-ahead log. Only then it has a rollback
@@ -85,20 +86,26 @@ extension Opening {
     }
   }
 
-  /// Refuses a database without tables in a folder that has been used.
+  /// Returns the loss of a database without tables in a folder that has been used, if losses are accepted. Otherwise
+  /// refuses it.
   ///
   /// The first start writes the tables to the write-ahead log, and until the log is copied, the database file has only its
   /// first page. So without the log it looks like a new database. A first start that was killed leaves no trace, because
   /// it writes the tables first.
   ///
-  /// - Throws: `StoreError.damaged`, unless losses are accepted, or a loss of power after relaxed writes explains it.
-  func refuseEmpty(_ pool: DatabasePool) throws {
-    guard hasTrace, !configuration.acceptsLoss, try pool.read({ try Schema.version($0) }) == .empty
-    else { return }
-    if let tail, tail.allowsLoss { return }
-    throw StoreError.damaged(
-      "\(path) has no tables, but the folder has been used, so its write-ahead log was lost: restore the data "
-        + "folder from a backup, or run canopy serve --accept-loss to begin with an empty one")
+  /// - Returns: a sentence for the loss; none if a loss of power after relaxed writes explains it.
+  /// - Throws: `StoreError.damaged`.
+  func lossOfTables() throws(StoreError) -> [String] {
+    guard hasTrace else { return [] }
+    if let tail, tail.allowsLoss { return [] }
+    let loss =
+      "\(path) has no tables, but the folder has been used, so its write-ahead log was lost"
+    guard configuration.acceptsLoss else {
+      throw .damaged(
+        "\(loss): restore the data folder from a backup, or run canopy serve --accept-loss to begin with an empty one"
+      )
+    }
+    return ["\(loss), and with it all commits and accounts"]
   }
 
   /// Writes the constants and the number of pages that the first page of the database must have, if losses are accepted.

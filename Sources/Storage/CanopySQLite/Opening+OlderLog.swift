@@ -51,7 +51,8 @@ extension Opening {
     }
     guard file.isLater(than: log) else { return nil }
     let canBeRemoved =
-      scan.lostTransactions == 0 && !log.isLater(than: file) && isSound(hasLog: false)
+      scan.lostTransactions == 0 && !log.isLater(than: file) && !isTailLater(than: file)
+      && isSound(hasLog: false)
     return olderLog(
       "and hides \(changes(of: file, after: log))", file, canBeRemoved: canBeRemoved)
   }
@@ -69,9 +70,12 @@ extension Opening {
 
   private func olderLog(_ reason: String, _ file: ProvenEnd, canBeRemoved: Bool) -> OlderLog {
     let isTailOlder = tail.map { $0.tail.sequence < file.sequence } ?? false
+    // Without the log, the next start would refuse the folder by such a tail.
+    let demandsLog = tail.map { !$0.isOfThisBoot && $0.marks.contains(.log) } ?? false
     let advice =
       "move the file out of the data folder"
-      + (isTailOlder ? ", and canopy.tail with it, so that the commits get new numbers" : "")
+      + (isTailOlder || demandsLog
+        ? ", and canopy.tail with it, so that the commits get new numbers" : "")
     return OlderLog(
       loss: "\(path)-wal was cut or is older than canopy.sqlite, \(reason): "
         + (canBeRemoved ? advice : StoreError.waysOut),
@@ -135,13 +139,15 @@ extension Opening {
     }
   }
 
+  /// Whether `canopy.tail` shows a commit or a change that a file does not have.
+  private func isTailLater(than file: ProvenEnd) -> Bool {
+    guard let tail = tail?.tail else { return false }
+    return ProvenEnd(sequence: tail.sequence, revision: tail.revision).isLater(than: file)
+  }
+
   /// Whether a file has the commits and changes that `canopy.tail` and the pages of the log show. O(bytes of the log).
   private func hasAll(_ file: ProvenEnd) -> Bool {
-    if let tail = tail?.tail,
-      ProvenEnd(sequence: tail.sequence, revision: tail.revision).isLater(than: file)
-    {
-      return false
-    }
+    guard !isTailLater(than: file) else { return false }
     var change = DurableChange()
     do throws(StoreError) {
       guard let frames = try LogFrames(database: path) else { return false }

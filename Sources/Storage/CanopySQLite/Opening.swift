@@ -27,6 +27,8 @@ struct Opening {
     let losses: [String]
     /// Whether the write-ahead log may have had later transactions that are lost.
     let hasLostLog: Bool
+    /// Whether there were no tables, so that this opening has made them.
+    let isNew: Bool
   }
 
   /// Opens the database for writing. Also returns the losses that the configuration accepts.
@@ -75,12 +77,18 @@ struct Opening {
       defer { if !isOpen { Opening.removePreparedLog(of: path) } }
       if !hasLog { try prepareLog() }
       let pool = try openPool()
+      let isNew: Bool
       do {
         if !hasLog {
           losses = try pool.read { try self.losses($0, scan) }
           try refuse(losses)
         }
-        try refuseEmpty(pool)
+        isNew = try pool.read { try Schema.version($0) } == .empty
+        if isNew {
+          let lost = try lossOfTables()
+          try refuse(lost)
+          losses += lost
+        }
         try bringUpToDate(pool)
         try checkTimes(pool)
       } catch {
@@ -102,7 +110,7 @@ struct Opening {
       let hasLostLog =
         !lostWithLog.isEmpty || isLogMissing(scan)
         || !isTailCurrent && (scan?.lostTransactions ?? 0) > 0
-      return Opened(pool: pool, losses: losses, hasLostLog: hasLostLog)
+      return Opened(pool: pool, losses: losses, hasLostLog: hasLostLog, isNew: isNew)
     } catch {
       throw storeError(error)
     }
@@ -122,7 +130,7 @@ struct Opening {
       let pool = try readingPool(hasLog: scan != nil)
       do {
         let version = try checkProgram(pool)
-        try refuseEmpty(pool)
+        if try pool.read({ try Schema.version($0) }) == .empty { _ = try lossOfTables() }
         let losses = try pool.read { db -> [String]? in
           let state = try checksumState(db)
           if state == .damaged || state == .complete && version == .current {
@@ -259,7 +267,8 @@ struct Opening {
     }
     // A first start that was interrupted has acknowledged nothing, so a torn end of its log is no loss. Its tables are in
     // the log only; a file with tables may have had commits in the log.
-    let isFirstStart = try tail == nil && DatabaseHead(path).hasFirstPageOnly && isUnstarted(db)
+    let isFirstStart =
+      try tail == nil && DatabaseHead.hasFirstPageOnly(path, openIn: db) && isUnstarted(db)
     let logLosses = isFirstStart ? [] : logLosses(scan)
     switch try checksumState(db) {
     case .complete: break
@@ -303,7 +312,8 @@ struct Opening {
     }
     if losses.isEmpty, isLogMissing(scan) {
       return [
-        "the write-ahead log \(path)-wal, which had the last transactions, is missing: \(StoreError.waysOut)"
+        "the write-ahead log \(path)-wal, which had the last transactions, is missing (if a program such as sqlite3 has "
+          + "copied it into canopy.sqlite, nothing is lost: move canopy.tail out of the data folder): \(StoreError.waysOut)"
       ]
     }
     guard let scan, losses.isEmpty, scan.lostTransactions > 0 else { return losses }

@@ -14,6 +14,8 @@ public struct Losses: Sendable {
   public var keptTime: Int64?
   /// The time of the newest commit that was stored, in milliseconds since 1970; nil if it is not known.
   public var storedTime: Int64?
+  /// Whether `canopy.tail` shows that no commit is missing at the end.
+  public var isEndProven = false
 }
 
 extension SQLiteStore {
@@ -45,7 +47,9 @@ extension SQLiteStore {
       if notes.isEmpty, losses.isEmpty {
         try keepTail()
         try await refuseWrongTime()
-        return Losses(notes: [], keptTime: found?.time, storedTime: found?.time)
+        return Losses(
+          notes: [], keptTime: found?.time, storedTime: found?.time,
+          isEndProven: foundTail.map { !$0.allowsLoss } ?? false)
       }
       // Not the greatest time in a key, which is that of the lost commits as well.
       let keptTime = try await pool.read {

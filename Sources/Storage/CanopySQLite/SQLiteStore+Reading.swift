@@ -13,10 +13,14 @@ extension SQLiteStore {
   ///
   /// A folder of an older version is copied into ``temporaryFolder``, and the copy is updated and read.
   ///
-  /// - Parameter isOwnCopy: whether the folder is a copy that the caller has made. Then it is updated itself.
+  /// - Parameters:
+  ///   - isOwnCopy: whether the folder is a copy that the caller has made. Then it is updated itself.
+  ///   - isUsed: whether the folder is known to have had tables: see `Configuration.isUsed`.
   /// - Throws: `StoreError`. A loss is no error here; see `losses`.
-  public static func reading(_ folder: String, isOwnCopy: Bool = false) throws -> SQLiteStore {
-    if let store = try SQLiteStore(readingCurrent: folder) { return store }
+  public static func reading(
+    _ folder: String, isOwnCopy: Bool = false, isUsed: Bool = false
+  ) throws -> SQLiteStore {
+    if let store = try SQLiteStore(readingCurrent: folder, isUsed: isUsed) { return store }
     return isOwnCopy ? try SQLiteStore(folder: folder) : try updatedCopy(of: folder)
   }
 

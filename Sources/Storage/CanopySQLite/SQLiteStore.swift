@@ -51,6 +51,9 @@ public final class SQLiteStore: Sendable {
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
     /// contain, because the keys would repeat.
     public var currentTime: Int64?
+    /// Whether the folder is known to have had tables, so that a database without tables has lost them. A folder with
+    /// `canopy.tail` or the administrator's token has had them in any case.
+    public var isUsed = false
     /// Whether the next server that opens the folder must continue with new sequence numbers.
     var requiresNewNumbers = false
     /// Whether the folder is a copy that is removed when the store is closed.
@@ -165,6 +168,7 @@ public final class SQLiteStore: Sendable {
       [folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"], hasLeftLog: hasLeftLog)
     logCopier.attach(to: pool, files)
     do {
+      try files.lock()
       let now = try opening.currentTail(pool)
       tail = Mutex(now)
       if configuration.acceptsLoss || configuration.durability == .relaxed {
@@ -182,7 +186,7 @@ public final class SQLiteStore: Sendable {
           "there is no canopy.tail, as in an unpacked backup, so a loss of the last commits would not be noticed"
         )
       }
-      if try needsNewNumbers(after: now) { tailFile.set(.newNumbers) }
+      if try needsNewNumbers(isNew: opened.isNew) { tailFile.set(.newNumbers) }
       tailFile.set(.rulesFile, try opening.hasRulesFile(pool))
       // The old contents, or that there is no file, are the evidence of a loss, and stay until the loss is accepted.
       if tailFile.exists || !configuration.acceptsLoss { try tailFile.open(creatingWith: now) }
@@ -199,9 +203,13 @@ public final class SQLiteStore: Sendable {
   }
 
   /// Opens a folder of this version; nil if the folder must be updated first.
-  init?(readingCurrent folder: String) throws {
+  ///
+  /// - Parameter isUsed: see `Configuration.isUsed`.
+  init?(readingCurrent folder: String, isUsed: Bool) throws {
     self.folder = folder
-    configuration = Configuration()
+    var configuration = Configuration()
+    configuration.isUsed = isUsed
+    self.configuration = configuration
     isReading = true
     try Opening.checkFiles(in: folder)
     lock = try FolderLock(folder: folder, isReading: true)
@@ -249,6 +257,7 @@ public final class SQLiteStore: Sendable {
       }
       tailFile.close()
     }
+    files.unlock()
     try pool.close()
     try keepingLog?.close()
     do { try throwPageError() } catch {

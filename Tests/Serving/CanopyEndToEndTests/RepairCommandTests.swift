@@ -109,6 +109,53 @@ import Testing
     #expect(try await export("/n") == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
   }
 
+  @Test func `a repair claims that all is kept only if canopy.tail proves it`() async throws {
+    try await fill()
+    let tail = data + "/canopy.tail"
+    try FileManager.default.removeItem(atPath: tail)
+    let unproven = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(unproven.status == 0, "\(unproven)")
+    #expect(unproven.text.contains("without an intact canopy.tail"), "\(unproven)")
+    #expect(!unproven.text.contains("all commits are kept"), "\(unproven)")
+    try FileManager.default.removeItem(atPath: new)
+
+    try Data().write(to: URL(filePath: data + "/canopy.sqlite"))
+    let empty = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(empty.isSentence && empty.errors.contains("the folder has been used"), "\(empty)")
+    #expect(!FileManager.default.fileExists(atPath: new))
+  }
+
+  @Test func `a database that has lost its tables with its log is a loss of everything`()
+    async throws
+  {
+    // The tables are in the log at first.
+    let server = try await ServerProcess(data: data)
+    try await server.destroy()
+    for name in ["canopy.sqlite-wal", "canopy.tail"] {
+      try FileManager.default.removeItem(atPath: "\(data)/\(name)")
+    }
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.text.contains("lost: ") && ending.text.contains("has no tables"), "\(ending)")
+    #expect(!ending.text.contains("all commits are kept"), "\(ending)")
+    try await Command.run(["verify", "--data", new]).expect(status: 0)
+    let next = try await ServerProcess(data: data, ["--accept-loss"])
+    #expect(try await next.terminate() == 0)
+    #expect(next.log.contains("the loss is accepted") && next.log.contains("has no tables"))
+  }
+
+  @Test func `a namespace whose database is empty has lost it`() async throws {
+    try await fill()
+    try await Command.run(["namespace", "create", "shop", "--data", data]).expect(status: 0)
+    let shop = data + "/namespaces/shop"
+    try FileManager.default.removeItem(atPath: shop + "/canopy.tail")
+    try Data().write(to: URL(filePath: shop + "/canopy.sqlite"))
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(
+      verified.status == 1 && verified.text.contains("the folder has been used"), "\(verified)")
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.text.contains("namespace shop: lost as a whole"), "\(ending)")
+  }
+
   @Test func `a repair writes a canopy.tail of the right size in place of one that is too long`()
     async throws
   {

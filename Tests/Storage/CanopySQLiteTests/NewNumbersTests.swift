@@ -70,6 +70,20 @@ import Testing
     }
   }
 
+  @Test func `copies of a folder without commits, without canopy.tail, have numbers of their own`()
+    async throws
+  {
+    try await folder.withStore { _ in }
+    let copy = try folder.crashed()
+    try FileManager.default.removeItem(atPath: copy.path + "/canopy.tail")
+    try await expectNewNumbers(copy, known: 0, children: 0)
+    // With the file, the folder is the one that its clients know.
+    try await folder.withStore { store async throws in
+      try await store.beginNewNumbersIfNeeded(at: Self.day)
+      #expect(try await store.load().sequence == 0)
+    }
+  }
+
   @Test(arguments: SQLiteStore.Durability.allCases)
   func `after a loss of power with relaxed durability, all numbers are new`(
     next: SQLiteStore.Durability

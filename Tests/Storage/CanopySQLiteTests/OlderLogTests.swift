@@ -97,6 +97,25 @@ import Testing
     }
   }
 
+  @Test func `after a restart of the system the advice leads to a start without a loss`()
+    async throws
+  {
+    let mixed = try await mixed(.log, hasCommits: false)
+    try mixed.restartSystem()
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: mixed.path) }
+    expectAdvice(error, mentions: "move the file out of the data folder, and canopy.tail with it")
+    try FileManager.default.removeItem(at: log(mixed))
+    // As after another program has copied the log into the database.
+    let next = #expect(throws: StoreError.self) { try SQLiteStore(folder: mixed.path) }
+    expectAdvice(next, mentions: "-wal", "is missing", "move canopy.tail out of the data folder")
+    try FileManager.default.removeItem(atPath: mixed.file("canopy.tail"))
+    try await mixed.withStore { store async throws in
+      #expect(try await store.load().sequence == Self.early)
+      #expect(try await store.account(uid: "v") != nil)
+      #expect(store.losses == [])
+    }
+  }
+
   @Test(arguments: TailOf.allCases, [true, false])
   func `an older log is kept and not used if losses are accepted`(
     tail: TailOf, isRepair: Bool
