@@ -18,7 +18,7 @@ extension Engine {
   ///   - group: the connection and its network, which share their turns.
   ///   - body: uses the changes in that turn, on a thread of its own. They may be the only holders of large values.
   /// - Returns: the result of `body`; nil if the client is to get the whole state: the journal does not reach back that
-  ///   far, no longer has the values before one of the commits, or would take longer to read.
+  ///   far, no longer has the values before one of the commits, would take longer to read, or has too many locations.
   /// - Throws: the errors of the journal, of `start` and of `body`; `CancellationError`, which is noticed before each page.
   public func changes<R: Sendable>(
     since: Int64, to start: @autoclosure () async throws -> ListenStart,
@@ -41,6 +41,9 @@ extension Engine {
       return try await read(since: since, to: start, body)
     }
   }
+
+  /// The most locations that the commits since then may have written, for a copy of a whole location.
+  static let resumedLocationsMax = WithheldChanges.locationsMax
 
   /// Runs a step that may take long on a thread of its own. The threads of tasks are few.
   private static func beside<R: Sendable>(_ body: @escaping @Sendable () -> R) async -> R {
@@ -88,11 +91,14 @@ extension Engine {
         for location in page.commits.lazy.flatMap(\.assignments).map(\.location)
         where listening.isConcerned(by: location) {
           written.insert(location)
+          // So many places cost more than the whole state: each is looked up, sorted and sent with its path.
+          guard written.count <= Engine.resumedLocationsMax else { return nil }
         }
       }
       bytes += page.bytes
       last = read.lowerBound - 1
     }
+    try Task.checkCancellation()
     return try await Engine.beside { [old, written] in
       Result {
         try body(

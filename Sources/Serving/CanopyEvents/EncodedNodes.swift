@@ -103,6 +103,9 @@ package final class EncodedNodes: Sendable {
           append(node, style: style, to: &output)
         }
         output.append("}")
+      case .rest, .puts:
+        var pieces = LinePieces(bytes: ValueBytes(json: 0), parts: [part])
+        while !pieces.isDone { pieces.write(to: &output, bytes: 64 * 1024) }
       }
     }
   }

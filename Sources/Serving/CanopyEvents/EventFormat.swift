@@ -54,8 +54,8 @@ package enum StreamEvent {
       switch part {
       case .text(let bytes): bytes.withUnsafeBytes { output.append($0) }
       case .node(let node, let style): output.append(node, style: style)
-      // No event has members.
-      case .members: continue
+      // The parts of no event of a stream.
+      case .members, .rest, .puts: continue
       }
     }
     return !parts.isEmpty

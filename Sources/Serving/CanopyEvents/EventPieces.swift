@@ -173,13 +173,7 @@ extension LinePieces {
     begin(number, to: &output)
     EventLine.patch(sequence, to: &output) { place = $0.count }
     let text = output.bytes
-    var parts: [Part] = [.text(Array(text[..<place]))]
-    for (index, put) in puts.enumerated() {
-      parts.append(.text { EventLine.member(of: put, isFirst: index == 0, to: &$0) })
-      parts.append(.node(put.value, .export))
-    }
-    parts.append(.text(Array(text[place...])))
-    return parts
+    return [.text(Array(text[..<place])), .puts(puts[...]), .text(Array(text[place...]))]
   }
 
   private static func begin(_ number: Int64, to output: inout JSONOutput) {

@@ -1,6 +1,7 @@
 internal import CanopyEngine
 internal import CanopyRealtimeWire
 package import CanopyTree
+internal import CanopyWire
 
 /// Lines that are encoded piece by piece, as the client reads them.
 ///
@@ -18,6 +19,10 @@ package struct LinePieces {
     case node(Node, JSONStyle)
     /// The JSON of an object with these children in this order; null without children.
     case members(ArraySlice<(key: Key, node: Node)>, JSONStyle)
+    /// The members of a node, and the end of the object that contains them after other members.
+    case rest(Node)
+    /// The locations and values of a patch, as members of an object.
+    case puts(ArraySlice<Assignment>)
 
     /// Returns the text that `write` appends.
     package static func text(_ write: (inout JSONOutput) -> Void) -> Part {
@@ -35,8 +40,9 @@ package struct LinePieces {
   package private(set) var written = 0
   /// Returns the next parts, given the number of bytes before them; an empty array at the end.
   private let more: (Int) -> [Part]
-  /// The parts that wait, in reverse order.
-  private var parts: [Part] = []
+  /// The parts that wait, in reverse order. A large value, a list or a patch is one part, whose members are taken from it
+  /// one by one: to make a part of each would hold the event loop.
+  private(set) var parts: [Part] = []
   private var value: JSONPieces?
   package private(set) var isDone = false
   /// The frames of the text, if it is a message of the realtime protocol.
@@ -130,6 +136,13 @@ package struct LinePieces {
       output.append(UInt8(ascii: ":"))
       value = JSONPieces(node, style: style)
       parts.append(.members(members, style))
+    case .rest(let node): value = JSONPieces(restOfObject: node)
+    case .puts(var puts):
+      let isFirst = puts.startIndex == 0
+      guard let put = puts.popFirst() else { return }
+      EventLine.member(of: put, isFirst: isFirst, to: &output)
+      value = JSONPieces(put.value, style: .export)
+      parts.append(.puts(puts))
     }
   }
 }
@@ -163,27 +176,13 @@ extension LinePieces {
     return [.text(Array(text[..<place])), part, .text(Array(text[place...]))]
   }
 
-  /// Returns the parts of a post or comment: those between its values have the braces and names, because each value is
-  /// encoded in pieces of its own.
+  /// Returns the parts of a post or comment.
   package static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
-    var parts: [Part] = [
-      .text {
-        $0.append("{\"id\":")
-        $0.append(key: key)
-      }
-    ]
-    node.forEachChild { key, child in
-      parts.append(
-        .text {
-          $0.append(",")
-          $0.append(key: key)
-          $0.append(":")
-        })
-      parts.append(.node(child, .plain))
-      return true
+    let head = Part.text {
+      $0.append("{\"id\":")
+      $0.append(key: key)
     }
-    parts.append(.text(Array("}".utf8)))
-    return parts
+    return [head, .rest(node)]
   }
 }
 

@@ -1,7 +1,8 @@
-import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Testing
+
+@testable import CanopyEngine
 
 /// Replicas that resume receive the changes that they missed, once.
 @Suite(.timeLimit(.minutes(20))) struct ResumeTests {
@@ -255,6 +256,29 @@ import Testing
               <= Limits.resumedBytesMin + HistoryPage.bytesMax + 1_800_000)
           replica.leave(engine, resumed.id)
         }
+      }
+    }
+  }
+
+  @Test func `a copy gets the whole state if too many locations were written`() async throws {
+    try await withEngine(InMemoryJournal()) { engine in
+      for (excess, isAnew) in [(0, false), (1, true)] {
+        let replica = Replica(Listening(.root.child("n"), form: .sync))
+        replica.leave(engine, try #require(await replica.start(engine)))
+        let count = Engine.resumedLocationsMax + excess
+        for first in stride(from: 0, to: count, by: 2_048) {
+          let write = try Write(
+            (first..<min(first + 2_048, count)).map {
+              Write.Item(try Path("n/k\($0)"), Node(Int64($0 + excess)))
+            })
+          _ = try await engine.transact { _ in Decision(write, ()) }
+        }
+        // Locations elsewhere do not count.
+        for number in 0..<10 { try await engine.set("other/\(number)", 1) }
+        let resumed = try #require(try await replica.resume(engine))
+        #expect(resumed.isAnew == isAnew)
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, resumed.id)
       }
     }
   }

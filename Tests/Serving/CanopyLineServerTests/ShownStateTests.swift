@@ -39,6 +39,42 @@ import Testing
       bytes: resumption.bytes)
   }
 
+  @Test(arguments: [EventForm.sync, .value])
+  func `members of a large patch or post are made into text one by one`(_ form: EventForm) throws {
+    let count = 50_000
+    let puts = try (0..<count).map { Assignment(Location(try Path("k\($0)")), Node(Int64($0))) }
+    var pieces: LinePieces
+    let expected: String
+    if form == .sync {
+      pieces = LinePieces(
+        Subscribed(
+          number: 1, sequence: 7,
+          content: .changes([.put(puts)], Listening(.root, .all, form: form)),
+          bytes: ValueBytes(json: 1_000_000)), eventBytesMax: Limits().replyBytesMax)
+      expected = puts.map { "\"\($0.location.text)\":\($0.value.json(.plain))" }
+        .joined(separator: ",")
+    } else {
+      let post = Node(
+        children: puts.compactMap { put in put.location.path.last.map { ($0, put.value) } })
+      pieces = LinePieces(
+        bytes: ValueBytes(json: 1_000_000), parts: LinePieces.parts(ofEntry: "p", post))
+      var members: [String] = []
+      post.forEachChild { key, child in
+        members.append("\"\(key)\":\(child.json(.plain))")
+        return true
+      }
+      expected = "{\"id\":\"p\"," + members.joined(separator: ",") + "}"
+    }
+    var text: [UInt8] = []
+    while !pieces.isDone {
+      var output = JSONOutput()
+      pieces.write(to: &output, bytes: 1_000)
+      #expect(pieces.parts.count <= 4)
+      text += output.bytes
+    }
+    #expect(String(decoding: text, as: UTF8.self).contains(expected))
+  }
+
   #if CANOPY_COUNT_WORK
     @Test(arguments: EventForm.allCases)
     func `the event loop begins a large subscription with the nodes of its first piece alone`(

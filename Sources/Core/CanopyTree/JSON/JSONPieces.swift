@@ -39,6 +39,8 @@ public struct JSONPieces: Sendable {
   private var first: (node: Node, style: JSONStyle)?
   /// The branches that were begun, from the outermost.
   private var open: [Branch] = []
+  /// A small node whose members and end of the object are not begun.
+  private var rest: Node?
   /// The text that was begun. It is the next thing to write.
   private var longText: LongText?
 
@@ -47,8 +49,18 @@ public struct JSONPieces: Sendable {
     first = (node, style)
   }
 
+  /// Creates the members of a node as the last ones of an object that has others before them, and the end of the object:
+  /// `,"a":1}`. O(1).
+  public init(restOfObject node: Node) {
+    if node.packed == nil, let children = node.children {
+      open = [Branch(children: children.makeIterator(), style: .plain, isFirst: false)]
+    } else {
+      rest = node
+    }
+  }
+
   /// Whether everything is written.
-  public var isDone: Bool { first == nil && open.isEmpty && longText == nil }
+  public var isDone: Bool { first == nil && rest == nil && open.isEmpty && longText == nil }
 
   /// Appends the next piece: as many bytes as asked for, and at most one key with a short text, or one record, more.
   ///
@@ -58,6 +70,16 @@ public struct JSONPieces: Sendable {
     if let (node, style) = first {
       first = nil
       begin(node, style, &output)
+    }
+    if let node = rest.take() {
+      node.forEachChild { key, child in
+        output.append(UInt8(ascii: ","))
+        output.append(key: key)
+        output.append(UInt8(ascii: ":"))
+        output.append(child, style: .plain)
+        return true
+      }
+      output.append(UInt8(ascii: "}"))
     }
     while output.count < end, !isDone {
       if longText == nil { step(&output) } else { goOn(&output, to: end) }
