@@ -28,7 +28,7 @@ struct Import: AsyncParsableCommand {
       _ = try Write.set(Location(path), WriteValue(node))
       let store = try SQLiteStore(folder: target)
       do {
-        try await store.replace(path, with: node) { rows in
+        try await store.replace(path, with: node, at: Composition.now()) { rows in
           Output.progress("stored \(rows) rows")
         }
       } catch {

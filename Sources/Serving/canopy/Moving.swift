@@ -189,6 +189,7 @@ enum Moving {
         // The folder is written to the disk when it is opened again below.
         var configuration = SQLiteStore.Configuration()
         configuration.durability = .relaxed
+        configuration.currentTime = Composition.now()
         let filled = try SQLiteStore(folder: folder, configuration: configuration)
         let contents = try await copying.run(to: filled, rules: nil)
         try filled.close()

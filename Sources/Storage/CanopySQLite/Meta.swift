@@ -32,6 +32,8 @@ struct Meta: Equatable {
   private static let lastCommitName = "last_commit"
   private static let deletedLoginName = "deleted_login"
   private static let newNumbersName = "new_numbers"
+  private static let baseTimeName = "base_time"
+  private static let baseTimeSumName = "base_time_sum"
   /// The name of the number whose write takes the place of an append that failed: see `SQLiteStore.resolveAppend`.
   static let settledName = "settled"
 
@@ -134,6 +136,30 @@ struct Meta: Equatable {
   var needsNewNumbers: Bool {
     get { (values[Meta.newNumbersName] ?? 0) != 0 }
     set { values[Meta.newNumbersName] = newValue ? 1 : 0 }
+  }
+
+  /// The time from which on the tree at ``Name/base`` was that of the folder, in milliseconds since 1970; nil if it is
+  /// unknown.
+  ///
+  /// An import, a restore, a move and new numbers write it. Retention moves the base without it, and earlier versions do not
+  /// know it. So it has a checksum of its own with the base, and counts only for that one.
+  var baseTime: Int64? {
+    guard let time = values[Meta.baseTimeName],
+      values[Meta.baseTimeSumName] == baseTimeSum(time).stored
+    else { return nil }
+    return time
+  }
+
+  /// Notes the time of the base, after the other numbers of the base.
+  mutating func noteBaseTime(_ time: Int64) {
+    values[Meta.baseTimeName] = time
+    values[Meta.baseTimeSumName] = baseTimeSum(time).stored
+  }
+
+  private func baseTimeSum(_ time: Int64) -> Checksum {
+    var sum = Checksum(seed: 6)
+    for number in [self[.base], self[.baseChecksum], time] { sum.add(number) }
+    return sum
   }
 
   /// Raises the latest login of a deleted account to `second`, if that is later.

@@ -9,15 +9,20 @@ extension SQLiteStore {
   ///
   /// The journal is empty afterwards, so no client can resume from an earlier commit.
   ///
-  /// - Parameter progress: receives the number of rows stored so far.
+  /// - Parameters:
+  ///   - now: the present time in milliseconds since 1970, before which a later restore does not take the new tree; nil if
+  ///     it is unknown.
+  ///   - progress: receives the number of rows stored so far.
   public func replace(
-    _ path: Path, with node: Node, progress: @escaping @Sendable (Int) -> Void
+    _ path: Path, with node: Node, at now: Int64? = nil,
+    progress: @escaping @Sendable (Int) -> Void
   ) async throws {
     let state = try await load(keeping: IndexPlan())
     var tree = state.tree
     var locations = LocationSet()
     for assignment in tree.apply([Assignment(path, node)]) { locations.insert(assignment.location) }
-    try await begin(state, tree.root, replacing: locations, at: state.sequence + 1, progress)
+    try await begin(
+      state, tree.root, replacing: locations, at: state.sequence + 1, time: now, progress)
   }
 
   /// Makes a tree the checkpoint of an empty journal, whose first commit will be the one after `sequence`.
@@ -26,10 +31,13 @@ extension SQLiteStore {
   ///   - state: the contents of the folder.
   ///   - root: the new tree.
   ///   - replaced: the locations at which `root` differs from the tree of `state`.
+  ///   - now: the present time in milliseconds since 1970; nil for the time at which the store was opened.
   func begin(
     _ state: JournalState, _ root: Node, replacing replaced: LocationSet, at sequence: Int64,
-    _ progress: @escaping @Sendable (Int) -> Void
+    time now: Int64? = nil, _ progress: @escaping @Sendable (Int) -> Void
   ) async throws {
+    // Nothing has used the folder since it was opened.
+    let now = now ?? configuration.currentTime
     try await writeDurably { [max = configuration.checkpointBatchLocations] db, tail in
       var rows = 0
       var table = LeafTable(db)
@@ -58,6 +66,7 @@ extension SQLiteStore {
         meta[.checkpoint] = sequence
         meta[.base] = sequence
         meta.baseChecksum = checksum
+        if let now { meta.noteBaseTime(now) }
         if meta.needsNewNumbers { meta.needsNewNumbers = false }
       }
       tail.sequence = sequence

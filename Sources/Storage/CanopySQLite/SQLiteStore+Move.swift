@@ -12,7 +12,7 @@ extension SQLiteStore: MovableJournal, MovableAccountStore {
     // No appends wait between the steps: the store is not in use yet.
     try await write(Fold(root: state.tree.root, locations: [Location(.root)]), resting: {})
     let (sequence, time, writes) = (state.sequence, state.lastTime, state.clientWrites)
-    try await writeDurably { db, tail in
+    try await writeDurably { [now = configuration.currentTime] db, tail in
       var meta = try Meta.read(db)
       var checksum = Checksum()
       // The chain of a journal without any commit begins as in a new folder.
@@ -20,6 +20,7 @@ extension SQLiteStore: MovableJournal, MovableAccountStore {
       meta[.checkpoint] = sequence
       meta[.base] = sequence
       meta.baseChecksum = checksum
+      if let now { meta.noteBaseTime(now) }
       if let time { meta.noteKeyTime(time) }
       try meta.write(db)
       for write in writes { try SQLiteStore.remember(write, db) }

@@ -38,7 +38,8 @@ extension SQLiteStore {
     let begin = try await older?.load(keeping: IndexPlan())
     let last = state.sequence
     let range = RestoreRange(
-      begin: begin?.sequence, beginTime: try await older?.lastCommitTime(), copyTime: copyTime)
+      begin: begin?.sequence, beginTime: try await (older ?? self).beginTime(isEnd: older != nil),
+      copyTime: copyTime)
     let sequence = try await pool.read { try range.sequence(of: point, last: last, $0) }
     var replaced = LocationSet()
     if let begin, let older {
@@ -67,6 +68,11 @@ extension SQLiteStore {
     let root = state.tree.root
     // The commits that are removed have numbers up to `last`, which may be greater than the number of the point.
     try await beginNewNumbers(state, root, replacing: replaced, after: last, at: now)
+    _ = try await writeDurably { db, _ in
+      var meta = try Meta.read(db)
+      meta.noteBaseTime(now)
+      try meta.write(db)
+    }
     return sequence
   }
 
@@ -116,6 +122,14 @@ extension SQLiteStore {
     return true
   }
 
+  /// Returns the time of the tree with which a restore begins, in milliseconds since 1970; nil if it is unknown.
+  ///
+  /// - Parameter isEnd: whether a restore begins with the last commit, as that of an older copy.
+  private func beginTime(isEnd: Bool) async throws -> Int64? {
+    if isEnd, let time = try await lastCommitTime() { return time }
+    return try await pool.read { try Meta.read($0).baseTime }
+  }
+
   private func lastCommitTime() async throws -> Int64? {
     try await pool.read { db in
       try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
@@ -148,7 +162,7 @@ extension SQLiteStore {
 private struct RestoreRange: Sendable {
   /// The last commit of the older database; nil without one.
   let begin: Int64?
-  /// The time of that commit; nil if it is not known.
+  /// The time of that commit, or of the tree with which the journal begins; nil if it is not known.
   let beginTime: Int64?
   /// The time of the copy in milliseconds since 1970.
   let copyTime: Int64
@@ -183,23 +197,53 @@ private struct RestoreRange: Sendable {
         db,
         sql: "SELECT sequence, time FROM commits WHERE sequence > ? AND time > ? ORDER BY sequence",
         arguments: [first, time])
-      guard let next else { return last }
-      // The time of the commit before the first one is not known. Before the first commit of all, the tree is empty:
-      // such a time is probably a mistake.
-      guard next[0] > first + 1 || beginTime.map({ $0 <= time }) ?? false else {
-        let text = RestoreRange.text(next[1])
-        throw StoreError.unreachable(
-          first == 0
-            ? "the first commit is of \(text), which is later than this time: choose a time from \(text) on"
-            : "the backup has no commit up to this time: choose a time from \(text) on, or name a backup from before "
-              + "it with --older")
-      }
-      return (next[0] as Int64) - 1
+      let end = next.map { ($0[0] as Int64) - 1 } ?? last
+      try checkBegin(isUpTo: time, first, end, nextTime: next.map { $0[1] })
+      return end
+    }
+  }
+
+  /// Checks that the tree after the commit `first` is not later than a time.
+  ///
+  /// If its own time is not known, a commit after it that is not later proves it.
+  ///
+  /// - Parameters:
+  ///   - end: the last commit up to the time.
+  ///   - nextTime: the time of the commit after `end`; nil if there is none.
+  private func checkBegin(
+    isUpTo time: Int64, _ first: Int64, _ end: Int64, nextTime: Int64?
+  ) throws(StoreError) {
+    if let beginTime, beginTime > time {
+      let text = RestoreRange.text(beginTime)
+      throw .unreachable(
+        begin == nil
+          ? "the tree with which the backup begins is of \(text), which is later than this time: choose a time from "
+            + "\(text) on, or an older backup"
+          : "the older backup ends at \(text), which is later than this time: choose a time from \(text) on, or "
+            + "another older backup")
+    }
+    guard beginTime == nil, end == first else { return }
+    switch (first, nextTime.map(RestoreRange.text)) {
+    // The tree is empty before the first commit of all. A time before it is probably a mistake.
+    case (0, nil): return
+    case (0, let text?):
+      throw .unreachable(
+        "the first commit is of \(text), which is later than this time: choose a time from \(text) on"
+      )
+    case (_, let text?):
+      throw .unreachable(
+        "the backup has no commit up to this time: choose a time from \(text) on, or name a backup from before "
+          + "it with --older")
+    case (_, nil):
+      throw .unreachable(
+        "the backup has no commit after number \(first), whose time is not known: choose commit \(first) in place of a "
+          + "time, or an older backup")
     }
   }
 
   private static func text(_ milliseconds: Int64) -> String {
-    Date(timeIntervalSince1970: Double(milliseconds) / 1_000).formatted(
+    // The format cuts the digits after the milliseconds, and 1.002 as a binary number is less.
+    Date(timeIntervalSince1970: (Double(milliseconds) + 0.25) / 1_000).formatted(
       Date.ISO8601FormatStyle(includingFractionalSeconds: true))
   }
 }

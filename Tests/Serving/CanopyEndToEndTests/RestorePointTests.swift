@@ -41,6 +41,18 @@ import Testing
     #expect(try await restored.terminate() == 0)
   }
 
+  @Test func `a time before an import does not reach its tree`() async throws {
+    for value in ["old", "new"] {
+      try await Command.run(["import", "--data", data], input: "\"\(value)\"").expect(status: 0)
+    }
+    try await Command.run(["backup", "--data", data, file]).expect(status: 0)
+    let early = try await Command.run(
+      ["restore", file, "--data", new, "--up-to-time", "2001-01-01T00:00:00Z"])
+    early.expectSentence()
+    #expect(early.errors.contains("the tree with which the backup begins is of"), "\(early)")
+    #expect(try folder.files() == ["backup.tar", "data"])
+  }
+
   @Test(arguments: [
     ("2026-02-30T00:00:00Z", false), ("2026-04-31T12:00:00.5Z", false),
     ("2023-02-29T00:00:00Z", false), ("2026-01-31T24:00:00Z", false),

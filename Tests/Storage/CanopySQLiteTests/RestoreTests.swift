@@ -192,6 +192,138 @@ import Testing
     }
   }
 
+  /// Expects that a time reaches a commit of a copy; nil for an error that mentions a text, after which nothing is changed.
+  private func expect(
+    _ time: Int64, reaches sequence: Int64?, of folder: Folder, from older: Folder? = nil,
+    mentions words: String = ""
+  ) async throws {
+    let begin = try older.map { try SQLiteStore.reading($0.path) }
+    try await copied(folder).withStore { store in
+      guard let sequence else {
+        let before = try await store.tree()
+        let error = await #expect(throws: StoreError.self, "\(time)") {
+          try await store.restore(to: .time(time), from: begin, copyTime: 50_000, at: now)
+        }
+        expectAdvice(error, mentions: words)
+        return #expect(try await store.tree() == before)
+      }
+      let reached = try await store.restore(
+        to: .time(time), from: begin, copyTime: 50_000, at: now)
+      #expect(reached == sequence, "\(time)")
+    }
+    try begin?.close()
+  }
+
+  @Test func `a time before the import with which the journal begins is refused`() async throws {
+    try await folder.withStore { store in
+      try await store.replace(.root, with: Node("old"), at: 1_000) { _ in }
+      try await store.replace(.root, with: Node("new"), at: 3_000) { _ in }
+    }
+    for (time, sequence) in [(2_000, nil), (2_999, nil), (3_000, 2), (50_000, 2)]
+      as [(Int64, Int64?)]
+    {
+      try await expect(time, reaches: sequence, of: folder, mentions: "1970-01-01T00:00:03")
+    }
+    try await folder.withStore { try $0.append([commit(3, "n", Node(1))], after: 2) }
+    // This commit is of 1.003 seconds: the clock was set back. So no time after the import is before it.
+    for (time, sequence) in [(2_999, nil), (3_000, 3)] as [(Int64, Int64?)] {
+      try await expect(time, reaches: sequence, of: folder, mentions: "1970-01-01T00:00:03")
+    }
+  }
+
+  @Test func `a time between an import and the first commit after it reaches the import`()
+    async throws
+  {
+    try await folder.withStore { store in
+      try await store.replace(.root, with: json(#"{"m":"old"}"#), at: 1_001) { _ in }
+      var next = try commit(2, "n", Node(1))
+      next.beforeImage = [Assignment(try Location("n"), .absent)]
+      try store.append([next], after: 1)
+    }
+    for (time, sequence) in [(1_000, nil), (1_001, 1), (1_002, 2)] as [(Int64, Int64?)] {
+      try await expect(time, reaches: sequence, of: folder, mentions: "1970-01-01T00:00:01.001")
+    }
+  }
+
+  @Test func `a tree of an unknown time is reached by its number, or with a commit after it`()
+    async throws
+  {
+    // As an earlier version stores it.
+    try await folder.withStore { try await $0.replace(.root, with: Node("a")) { _ in } }
+    try await expect(50_000, reaches: nil, of: folder, mentions: "choose commit 1")
+    try await copied(folder).withStore { store async throws in
+      #expect(try await store.restore(to: .sequence(1), copyTime: 50_000, at: now) == 1)
+    }
+    try await folder.withStore { try $0.append([commit(2, "n", Node(1))], after: 1) }
+    try await expect(1_001, reaches: nil, of: folder, mentions: "1970-01-01T00:00:01.002")
+    try await expect(1_002, reaches: 2, of: folder)
+  }
+
+  @Test(arguments: ["base_time", "base_time_sum", "base_checksum"])
+  func `an altered time of the tree with which the journal begins counts as unknown`(
+    name: String
+  ) async throws {
+    try await folder.withStore { try await $0.replace(.root, with: Node("a"), at: 1_000) { _ in } }
+    try await expect(2_000, reaches: 1, of: folder)
+    try await folder.withStore { store in
+      try await store.pool.write { db in
+        var meta = try Meta.read(db)
+        #expect(meta.baseTime == 1_000)
+        if name == "base_checksum" {
+          // A later base of a program that does not know the time.
+          meta[.baseChecksum] += 1
+          try meta.write(db)
+        } else {
+          try db.execute(
+            sql: "UPDATE meta SET value = value - 1 WHERE name = ?", arguments: [name])
+        }
+        #expect(try Meta.read(db).baseTime == nil)
+      }
+    }
+    if name != "base_checksum" {
+      try await expect(2_000, reaches: nil, of: folder, mentions: "choose commit 1")
+    }
+  }
+
+  @Test func `an older copy that ends after the time is refused, also if no commit follows it`()
+    async throws
+  {
+    let history = try await History(3)
+    try await fill(history, checkpointAt: nil)
+    let (older, newer) = (try copied(), try copied())
+    try await expect(2_500, reaches: 2, of: newer)
+    for (time, sequence) in [(2_500, nil), (2_999, nil), (3_000, 3), (4_000, 3)]
+      as [(Int64, Int64?)]
+    {
+      try await expect(
+        time, reaches: sequence, of: newer, from: older, mentions: "1970-01-01T00:00:03")
+    }
+  }
+
+  @Test func `a restored folder and new numbers begin at their time`() async throws {
+    var configuration = SQLiteStore.Configuration()
+    configuration.currentTime = 40_000
+    try await folder.withStore { try $0.append([commit(1, "n", Node(1))], after: 0) }
+    for isRestored in [true, false] {
+      let copy = try copied()
+      let last = try await copy.withStore(isRestored ? .init() : configuration) { store in
+        if isRestored {
+          _ = try await store.restore(to: .last, copyTime: 50_000, at: 40_000)
+        } else {
+          try await store.beginNewNumbersIfNeeded(at: 40_001)
+        }
+        return try await store.tree().sequence
+      }
+      try await expect(39_999, reaches: nil, of: copy, mentions: "1970-01-01T00:00:40")
+      try await expect(40_000, reaches: last, of: copy)
+    }
+  }
+
+  @Test func `a folder without any commit is empty at each time`() async throws {
+    try await folder.withStore { _ in }
+    try await expect(1, reaches: 0, of: folder)
+  }
+
   /// The ways in which a folder gets a tree without commits.
   enum Beginning: CaseIterable {
     case replacement, newNumbers, move
