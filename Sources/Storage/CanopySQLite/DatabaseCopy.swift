@@ -53,28 +53,43 @@ extension SQLiteStore {
     try Opening.checkFiles(in: folder)
     try createFolder(copy)
     if isServed {
-      // Before the transaction: a commit is in the database when the file says so, and later commits do no harm.
+      // Before the transaction: a change is in the database when the file says so, and later changes do no harm.
       let tail = try TailFile(folder: folder, isRelaxed: false).read()
+      try refuseLossOfClosed(folder, tail)
       try copyServed(folder, to: copy, pagesPerStep, afterStep)
-      let result = try checkCopy(copy, of: folder, whileChecking)
-      guard let tail, !tail.allowsLoss else { return result }
-      guard result.sequence >= tail.tail.sequence else {
-        throw StoreError.damaged(
-          "\(tail.tail.sequence - result.sequence) commits that were stored are missing from \(folder), up to number "
-            + "\(tail.tail.sequence): \(StoreError.waysOut)")
-      }
-      return result
+      let end = tail.flatMap { $0.allowsLoss ? nil : $0.tail }
+      return try checkCopy(copy, of: folder, after: end, whileChecking)
     }
     let store = try SQLiteStore.reading(folder)
     do {
-      if let loss = store.losses.first { throw StoreError.damaged(loss) }
+      if let loss = store.losses.first { throw StoreError.lossy(folder, loss) }
       try store.pool.read { try Self.copy($0, to: copy, pagesPerStep, afterStep) }
     } catch {
       try? store.close()
       throw error
     }
     try store.close()
-    return try checkCopy(copy, of: folder, whileChecking)
+    return try checkCopy(copy, of: folder, after: nil, whileChecking)
+  }
+
+  /// Refuses a database of a served folder that no server has open, and that has lost changes which a crash cannot explain.
+  ///
+  /// A server checks this when it opens the database. The check needs the lock of the folder for a moment, so it is made only
+  /// if there is a write-ahead log, or should be one. After a server has closed a database there is none.
+  private static func refuseLossOfClosed(
+    _ folder: String, _ tail: TailFile.Contents?
+  ) throws(StoreError) {
+    guard LogScan.exists(database: folder + "/canopy.sqlite") || tail?.marks.contains(.log) == true
+    else { return }
+    try FolderLock.unlessInUse(folder) { () throws(StoreError) in
+      let opening = Opening(
+        folder: folder, configuration: Configuration(),
+        tail: try TailFile(folder: folder, isRelaxed: false).read())
+      // Nil for a database of an older version, which is updated and checked in its copy.
+      guard let (pool, losses) = try opening.openForReading() else { return }
+      try? pool.close()
+      if let loss = losses.first { throw .lossy(folder, loss) }
+    }
   }
 
   private static func createFolder(_ path: String) throws(StoreError) {
@@ -160,10 +175,13 @@ extension SQLiteStore {
   ///
   /// Damage of the original is in its copy as well. Without this check the last sound backup might be removed because
   /// there are newer ones.
+  ///
+  /// - Parameter end: the end of the data that the copy must have; nil if it is not known.
   private static func checkCopy(
-    _ copy: String, of folder: String, _ whileChecking: () throws -> Void
+    _ copy: String, of folder: String, after end: Tail?, _ whileChecking: () throws -> Void
   ) throws -> DatabaseCopy {
-    let store = try SQLiteStore.reading(copy, isOwnCopy: true)
+    let current = try SQLiteStore(readingCurrent: copy)
+    let store = try current ?? SQLiteStore(folder: copy)
     let result = Result {
       var failure: (any Error)?
       let problem = store.problemsOnThisThread {
@@ -176,6 +194,7 @@ extension SQLiteStore {
       }
       return try store.pool.read { db in
         let last = try CommitRow.last(db).sequence
+        if let end { try refuseLoss(folder, after: end, db, isUpdated: current == nil) }
         let time = try Int64.fetchOne(
           db, sql: "SELECT time FROM commits WHERE sequence = ?", arguments: [last])
         return DatabaseCopy(sequence: last, time: time, rules: try Self.rulesRecord(db))
@@ -183,6 +202,43 @@ extension SQLiteStore {
     }
     try store.close()
     return try result.get()
+  }
+}
+
+extension SQLiteStore {
+  /// Refuses a copy without changes that were stored: commits, or changes to accounts, tokens and on-disconnect writes.
+  ///
+  /// The time in the end is no change: it can be later than all times in the database.
+  ///
+  /// - Parameter isUpdated: whether the copy was of an older version, so that its other numbers may be new.
+  private static func refuseLoss(
+    _ folder: String, after end: Tail, _ db: Database, isUpdated: Bool
+  ) throws {
+    let last = try CommitRow.last(db).sequence
+    guard last >= end.sequence else {
+      throw StoreError.damaged(
+        "\(end.sequence - last) commits that were stored are missing from \(folder), up to number \(end.sequence): "
+          + StoreError.waysOut)
+    }
+    guard !isUpdated else { return }
+    let meta = try Meta.read(db)
+    // The journal may have been shortened meanwhile.
+    if end.sequence >= meta[.base], try CommitRow.chain(db, after: end.sequence) != end.checksum {
+      throw StoreError.damaged(
+        "commit \(end.sequence) of \(folder) is not the one that was stored: \(StoreError.waysOut)")
+    }
+    guard meta[.revision] >= end.revision else {
+      throw StoreError.damaged(
+        "\(end.revision - meta[.revision]) changes to accounts, sessions or on-disconnect writes that were stored are "
+          + "missing from \(folder): \(StoreError.waysOut)")
+    }
+  }
+}
+
+extension StoreError {
+  /// Returns the error for a folder with a loss, whose sentence need not name the folder.
+  fileprivate static func lossy(_ folder: String, _ loss: String) -> StoreError {
+    .damaged("\(folder) has lost data: \(loss)")
   }
 }
 

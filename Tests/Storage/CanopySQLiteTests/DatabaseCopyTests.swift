@@ -1,5 +1,6 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopyRows
 import CanopyTesting
 import CanopyTree
 import Foundation
@@ -81,6 +82,45 @@ import Testing
       #expect(try await store.tree().sequence == last)
     }
     #expect(try await folder.withStore { try await $0.problems() }.isEmpty)
+  }
+
+  /// The fields of `canopy.tail`.
+  enum Field: CaseIterable {
+    case sequence, checksum, revision
+  }
+
+  @Test(arguments: Field.allCases, [false, true])
+  func `a copy of a served folder without changes that canopy.tail has is refused`(
+    field: Field, isOpen: Bool
+  ) async throws {
+    func alterTail() throws {
+      let file = TailFile(folder: folder.path, isRelaxed: false)
+      var tail = try #require(try file.read()).tail
+      switch field {
+      case .sequence: tail.sequence += 1
+      case .checksum: tail.checksum.add(1)
+      case .revision: tail.revision += 1
+      }
+      try file.open(creatingWith: tail)
+      file.write(tail)
+      file.close()
+    }
+    func expectRefusal() throws {
+      let error = #expect(throws: StoreError.self) {
+        try SQLiteStore.copyDatabase(of: folder.path, isServed: true, to: copy.path)
+      }
+      expectAdvice(error, mentions: folder.path)
+      #expect(error?.sentence.contains("stored") == true)
+    }
+    try await folder.withStore { store in
+      try fill(store, upTo: 3)
+      guard isOpen else { return }
+      try alterTail()
+      try expectRefusal()
+    }
+    guard !isOpen else { return }
+    try alterTail()
+    try expectRefusal()
   }
 
   @Test func `a copy stays consistent while the log is copied and restarted`() async throws {

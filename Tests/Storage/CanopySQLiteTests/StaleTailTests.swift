@@ -48,6 +48,30 @@ import Testing
     try data.write(to: url)
   }
 
+  @Test func `a served folder that is not open is refused if its log has lost changes`()
+    async throws
+  {
+    let (damaged, oldTail) = try await damagedFolder()
+    try lose(damaged, tail: oldTail)
+    let reading = try SQLiteStore.reading(damaged.path)
+    let loss = try #require(reading.losses.first)
+    try reading.close()
+    let copy = try Folder()
+    #expect(throws: StoreError.damaged("\(damaged.path) has lost data: \(loss)")) {
+      try SQLiteStore.copyDatabase(of: damaged.path, isServed: true, to: copy.file("1"))
+    }
+    // The log of a crash alone is no loss, and stays.
+    let sound = try await folder.withStore { store in
+      try append(13...13, to: store)
+      return try folder.crashed()
+    }
+    #expect(LogScan.exists(database: sound.database))
+    let made = try SQLiteStore.copyDatabase(
+      of: sound.path, isServed: true, to: copy.file("2"))
+    #expect(made.sequence == 13)
+    #expect(LogScan.exists(database: sound.database))
+  }
+
   /// A folder as a crash has left it, with a session that ends and a write that is cancelled in the part of the log that
   /// is damaged.
   private func damagedFolder() async throws -> (folder: Folder, oldTail: Data) {
