@@ -86,10 +86,10 @@ extension MetricsRegistry {
           "canopy_backup_last_seconds", "The duration of the last backup.",
           duration / .seconds(1))
       }
-      guard let last = try? backups.stored().last else { return }
+      guard let last = try? backups.newest() else { return }
       gauge(
         "canopy_backup_last_timestamp_seconds",
-        "The time at which the newest stored backup began, in seconds since 1970.",
+        "The time at which the newest stored backup up to now began, in seconds since 1970.",
         Double(last.time / 1_000))
       gauge(
         "canopy_backup_last_bytes", "The bytes of the newest stored backup.", Double(last.bytes))

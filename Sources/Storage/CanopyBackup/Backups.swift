@@ -117,10 +117,18 @@ public final class Backups: Sendable {
     return found.sorted { ($0.time, $0.sequence) < ($1.time, $1.sequence) }
   }
 
-  /// Makes a backup, and then removes the oldest ones of its kind beyond those to keep.
+  /// Returns the newest backup up to the present time; nil if there is none.
   ///
-  /// - Throws: `BackupError.busy` if a backup is being made; another `BackupError`, or `StoreError`. Then the folder is as
-  ///   before.
+  /// A later one was made while the clock was ahead, so it says nothing about the age of the newest backup.
+  public func newest() throws(BackupError) -> StoredBackup? {
+    let now = maker.now()
+    return try stored().last { $0.time <= now }
+  }
+
+  /// Makes a backup, and then removes the old ones of its kind that are not needed: see `BackupRetention`.
+  ///
+  /// - Throws: `BackupError.busy` if a backup is being made; another `BackupError`, or `StoreError`. Then no backup is
+  ///   removed.
   public func make(_ kind: StoredBackup.Kind) async throws -> StoredBackup {
     try state.withLock { state throws(BackupError) in
       if state.isStopping { throw .stopped }
@@ -273,7 +281,7 @@ public final class Backups: Sendable {
     }
   }
 
-  /// Removes the oldest backups of the same kind, and never the new one: its time may be earlier if the clock was set back.
+  /// Removes the backups of the same kind that are not needed, and never the new one.
   ///
   /// One that has a namespace which the new backup lacks stays, unless the administrator has removed the namespace. It
   /// may be the last copy of a namespace whose folder is lost. Those without the id of the data folder stay too:
@@ -291,7 +299,12 @@ public final class Backups: Sendable {
       }
     }
     report(others)
-    for (old, read) in own.dropLast(max(0, settings.kept - 1)) {
+    let now = maker.now()
+    let unneeded = BackupRetention(
+      kept: settings.kept, every: new.kind == .scheduled ? settings.every : nil, now: now
+    ).unneeded(of: own.map(\.backup), beside: new)
+    report(own.map(\.backup).filter { $0.time > now && !unneeded.contains($0) }, after: new)
+    for (old, read) in own where unneeded.contains(old) {
       if let name = namespace(of: read, missingIn: description) {
         logger.warning(
           "an old backup is kept, because it has a namespace that the new one lacks",
@@ -325,6 +338,14 @@ public final class Backups: Sendable {
     logger.notice(
       "backups without the id of the data folder are kept",
       metadata: ["count": "\(others.count)", "file": "\(first.name)"])
+  }
+
+  /// Reports the backups of the future that stay.
+  private func report(_ later: [StoredBackup], after new: StoredBackup) {
+    guard let last = later.last else { return }
+    logger.warning(
+      "backups have a time in the future, because the clock was ahead then or is behind now",
+      metadata: ["count": "\(later.count)", "file": "\(last.name)", "new": "\(new.name)"])
   }
 
   /// Returns a namespace of a backup that another one lacks and that the administrator has not removed; nil if the other one

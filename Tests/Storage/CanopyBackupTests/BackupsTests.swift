@@ -226,6 +226,32 @@ import Testing
     }
   }
 
+  @Test func `backups from a time when the clock was ahead do not take the place of later ones`()
+    async throws
+  {
+    try await withServer { _ in
+      let backups = try backups(kept: 3)
+      server.clock.advance(1_000_000_000)
+      var future: [StoredBackup] = []
+      for _ in 1...3 {
+        server.clock.advance(1_000)
+        future.append(try await backups.make(.scheduled))
+      }
+      server.clock.advance(-500_000_000)
+      #expect(try backups.newest() == nil)
+      var made: [StoredBackup] = []
+      for count in 1...5 {
+        server.clock.advance(1_000)
+        made.append(try await backups.make(.scheduled))
+        // A whole set takes the place of those of the future.
+        let expected = made.suffix(3) + (count < 3 ? future : [])
+        #expect(try backups.stored() == Array(expected), "after \(count)")
+        #expect(try backups.newest() == made.last)
+      }
+      #expect(log.lines.count { $0.contains("backups have a time in the future") } == 2)
+    }
+  }
+
   @Test func `files of other names are not removed, and do not count`() async throws {
     try await withServer { _ in
       let backups = try backups(kept: 1)
