@@ -104,7 +104,7 @@ public struct BackupMaker: Sendable {
   ///   - progress: called after each step. An error that it throws ends the backup.
   /// - Returns: the description, the path and the size in bytes.
   /// - Throws: `BackupError`, also if too little space would stay free; `StoreError`; or the error of `progress`. Then no
-  ///   file is left.
+  ///   file is left, unless only the folder of the backup cannot be synchronized. The error says so, and the backup stays.
   public func make(
     in work: String, of id: String? = nil, named name: (BackupDescription) -> String,
     progress: (BackupProgress) throws -> Void = { _ in }
@@ -134,10 +134,8 @@ public struct BackupMaker: Sendable {
     guard FileCalls.renameFile(archive, to: path) == 0 else {
       throw BackupError(FileError("create", path))
     }
-    do { try Self.synchronizeFolder(of: path) } catch {
-      _ = FileCalls.removeFile(path)
-      throw error
-    }
+    // The new name may have replaced an older backup, so the file stays in any case.
+    try Self.synchronizeFolder(of: path, "\(path) is the backup")
     return (description, path, writer.bytes)
   }
 
@@ -267,7 +265,10 @@ public struct BackupMaker: Sendable {
     return bytes
   }
 
-  static func synchronizeFolder(of path: String) throws(BackupError) {
+  /// Waits until the disk has the new name of a file or a folder that is complete.
+  ///
+  /// - Parameter fact: says that it is there, as the beginning of a sentence.
+  static func synchronizeFolder(of path: String, _ fact: String) throws(BackupError) {
     do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
       throw BackupError(error)
     }

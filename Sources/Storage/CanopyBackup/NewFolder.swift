@@ -40,14 +40,14 @@ public struct NewFolder: Sendable {
   /// First waits until the disk has the folder with all its files, however they were written. Otherwise a loss of power could
   /// leave the name with parts of the files.
   ///
-  /// - Throws: `BackupError`.
+  /// - Throws: `BackupError`, also if only the name may not be on the disk. Then the error says so, and the folder stays.
   public func replace(by folder: String) throws(BackupError) {
     try synchronizeAll(of: folder)
     if access(path, F_OK) == 0 { rmdir(path) }
     guard FileCalls.renameFile(folder, to: path) == 0 else {
       throw BackupError(FileError("create", path))
     }
-    try BackupMaker.synchronizeFolder(of: path)
+    try BackupMaker.synchronizeFolder(of: path, "\(path) is complete")
   }
 
   /// Waits until the disk has the files and folders in a folder, and the folder itself.

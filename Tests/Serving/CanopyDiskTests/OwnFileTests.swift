@@ -1,3 +1,4 @@
+import CanopyBackup
 import CanopyEngine
 import CanopyRules
 import CanopySQLite
@@ -78,6 +79,41 @@ import Testing
       #expect(number > (fault == .powerLoss ? 30 : 5))
     }
     #expect(unstarted > 0 && unstarted < starts)
+  }
+
+  @Test func `a backup that fails at any step leaves the older one with its name, or the new one`()
+    async throws
+  {
+    var (number, replaced) = (0, 0)
+    while true {
+      let (folder, place) = (try TemporaryFolder(), try TemporaryFolder())
+      try SQLiteStore(folder: folder.path).close()
+      let path = place.file("monday.tar")
+      func make(_ time: Int64) throws {
+        let maker = BackupMaker(
+          folder: folder.path, isServed: false, namespaces: { [] }, program: "test",
+          now: { time }, pace: .unlimited)
+        _ = try maker.make(in: place.file(".work")) { _ in path }
+      }
+      try make(1_000)
+      let disk = try Disk(place)
+      disk.plan(.fileError, at: number, seed: 1)
+      let result = Result { try make(2_000) }
+      let time = try BackupFile(path).unpack(to: nil).time
+      #expect(try place.files() == ["monday.tar"], "\(disk.firstFault)")
+      guard case .failure(let error) = result else {
+        #expect(time == 2_000 && disk.faults == 0)
+        break
+      }
+      if time == 2_000 {
+        replaced += 1
+        let sentence = (error as? BackupError)?.sentence ?? ""
+        #expect(sentence.contains("\(path) is the backup, but its name may be lost"), "\(error)")
+      }
+      number += 1
+    }
+    // The folder is opened and synchronized behind the renaming.
+    #expect(replaced == 2 && number > 4)
   }
 
   /// Reads a folder, which must have no damage. Returns whether it has no data yet.
