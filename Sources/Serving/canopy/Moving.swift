@@ -71,10 +71,8 @@ enum Moving {
           throw Failure("\(folder) is not empty; name a folder that is new or empty")
         }
       }
-      let path = URL(fileURLWithPath: folder).standardizedFileURL.path(percentEncoded: false)
-      let filling =
-        (path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path)
-        + ".moving-\(ProcessInfo.processInfo.processIdentifier)"
+      let filling = NewFolder(folder).unusedPath(
+        for: "moving", number: Int(ProcessInfo.processInfo.processIdentifier))
       try await use(url, removing: [filling]) { database in
         guard try await database.list.exists(NamespaceName.default.text) else {
           throw Failure("the database has no data of Canopy; check the URL")

@@ -32,7 +32,8 @@ struct Repair: AsyncParsableCommand {
       let new = NewFolder(to)
       try new.checkIsFree()
       try folders.checkIsOutside(new.path)
-      let work = "\(new.path).repairing-\(ProcessInfo.processInfo.processIdentifier)"
+      let work = new.unusedPath(
+        for: "repairing", number: Int(ProcessInfo.processInfo.processIdentifier))
       return try await Interruption.removing([work]) {
         guard mkdir(work, 0o700) == 0 else {
           throw Failure("\(work) cannot be created: \(String(cString: strerror(errno)))")

@@ -56,12 +56,11 @@ struct Restore: AsyncParsableCommand {
       ) {
         only == nil || $0 == only ? point : .last
       }
-      let number = Int(ProcessInfo.processInfo.processIdentifier)
-      let (outcomes, lost) = try await Interruption.removing(
-        restoring.workFolders(beside: folder, number: number)
-      ) {
+      let works = restoring.workFolders(
+        beside: folder, number: Int(ProcessInfo.processInfo.processIdentifier))
+      let (outcomes, lost) = try await Interruption.removing(works) {
         var lost: [String] = []
-        let outcomes = try await restoring.run(to: folder, number: number) {
+        let outcomes = try await restoring.run(to: folder, through: works) {
           Output.progress("unpacked \(Output.megabytes($0)) of \(Output.megabytes($1))")
         } check: { unpacked, outcomes in
           Output.progress("", isDone: true)

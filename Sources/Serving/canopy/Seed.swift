@@ -36,7 +36,8 @@ struct Seed: AsyncParsableCommand {
     let folder = URL(fileURLWithPath: try folder.folder()).standardizedFileURL
       .resolvingSymlinksInPath().path(percentEncoded: false).droppingTrailingSlashes
     try checkIsFree(folder)
-    let filling = folder + ".seeding-\(ProcessInfo.processInfo.processIdentifier)"
+    let filling = NewFolder(folder).unusedPath(
+      for: "seeding", number: Int(ProcessInfo.processInfo.processIdentifier))
     let counts: Fixture.Counts
     do {
       counts = try await Interruption.removing([filling]) {

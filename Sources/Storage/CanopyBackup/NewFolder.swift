@@ -14,6 +14,23 @@ public struct NewFolder: Sendable {
       ? String(decoding: path.utf8.dropLast(), as: UTF8.self) : path
   }
 
+  /// Returns a path beside the folder that nothing has, for a temporary folder: `data.restoring-12`, or
+  /// `data.restoring-12-2` if that is taken.
+  ///
+  /// - Parameters:
+  ///   - work: the work in the temporary folder, such as `restoring`.
+  ///   - number: a number that other processes do not use.
+  public func unusedPath(for work: String, number: Int) -> String {
+    let first = "\(path).\(work)-\(number)"
+    var (path, next) = (first, 2)
+    var status = stat()
+    while lstat(path, &status) == 0 {
+      path = "\(first)-\(next)"
+      next += 1
+    }
+    return path
+  }
+
   /// Checks that nothing has the path, or only an empty folder.
   ///
   /// - Throws: `BackupError`.

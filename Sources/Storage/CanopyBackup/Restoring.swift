@@ -42,10 +42,13 @@ public struct Restoring: Sendable {
     self.now = now
   }
 
-  /// Returns the paths of the temporary folders of `run`.
+  /// Returns paths for the temporary folders of `run`, which nothing has.
+  ///
+  /// - Parameter number: a number that other processes do not use.
   public func workFolders(beside folder: String, number: Int) -> [String] {
-    let path = NewFolder(folder).path
-    return ["\(path).restoring-\(number)"] + (older == nil ? [] : ["\(path).older-\(number)"])
+    (["restoring"] + (older == nil ? [] : ["older"])).map {
+      NewFolder(folder).unusedPath(for: $0, number: number)
+    }
   }
 
   /// Unpacks a backup into a folder that does not exist, restores its namespaces, and gives the folder its name when
@@ -53,20 +56,23 @@ public struct Restoring: Sendable {
   ///
   /// - Parameters:
   ///   - folder: the path of the new folder. An empty folder with this path is replaced.
-  ///   - number: makes the names of temporary folders beside it unique.
+  ///   - works: the paths of `workFolders`.
   ///   - progress: receives the bytes of the backup that are unpacked.
   ///   - check: checks the unpacked folder before it gets its name.
-  /// - Throws: `BackupError`, `StoreError`, or the error of `check`. Then nothing is left.
+  /// - Throws: `BackupError`, `StoreError`, or the error of `check`. Then nothing is left, unless only the name of the
+  ///   complete folder may not be on the disk.
   public func run(
-    to folder: String, number: Int, progress: (_ done: Int, _ total: Int) -> Void,
+    to folder: String, through works: [String], progress: (_ done: Int, _ total: Int) -> Void,
     check: (_ folder: String, [Outcome]) async throws -> Void
   ) async throws -> [Outcome] {
     let new = NewFolder(folder)
     try new.checkIsFree()
-    let works = workFolders(beside: folder, number: number)
-    defer { for work in works { try? FileManager.default.removeItem(atPath: work) } }
+    // Another process may have taken a path meanwhile. Its folder stays.
+    var made: [String] = []
+    defer { for work in made { try? FileManager.default.removeItem(atPath: work) } }
     for work in works {
       guard mkdir(work, 0o700) == 0 else { throw BackupError(FileError("create", work)) }
+      made.append(work)
     }
     let (filling, base) = (works[0], works[works.count - 1])
     let description = try file.unpack(to: filling, progress: progress)

@@ -34,7 +34,8 @@ import Testing
     ) {
       $0 == .default ? point : .last
     }
-    return try await restoring.run(to: target, number: 1) { _, _ in
+    let works = restoring.workFolders(beside: target, number: 1)
+    return try await restoring.run(to: target, through: works) { _, _ in
     } check: { folder, _ in
       try await check(folder)
     }
@@ -69,6 +70,38 @@ import Testing
     #expect(try await tree(target).at(Path("n")).childCount == 6)
     await #expect(throws: BackupError.self) { try await restore(path) }
     #expect(try server.place.files() == ["a.tar", "new"])
+  }
+
+  @Test(arguments: [false, true])
+  func `a folder with the name of a temporary one stays, also if it appears only now`(isLate: Bool)
+    async throws
+  {
+    let (path, older) = (try server.backUp(), try server.backUp("older.tar"))
+    let taken = [target + ".restoring-1", target + ".older-1"]
+    func take(_ folder: String) throws {
+      try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+      try Data("mine".utf8).write(to: URL(filePath: folder + "/file"))
+    }
+    if !isLate { for folder in taken { try take(folder) } }
+    let restoring = Restoring(
+      BackupFile(path), older: BackupFile(older), now: { [now] in now }, to: { _ in .last })
+    let works = restoring.workFolders(beside: target, number: 1)
+    #expect(works == (isLate ? taken : taken.map { $0 + "-2" }))
+    if isLate { try take(taken[1]) }
+    func run() async throws -> [Int64] {
+      try await restoring.run(to: target, through: works) { _, _ in
+      } check: { _, _ in
+      }.map(\.sequence)
+    }
+    if isLate {
+      await #expect(throws: BackupError.self) { try await run() }
+    } else {
+      #expect(try await run() == [6, 1])
+    }
+    let kept = isLate ? ["new.older-1"] : ["new", "new.older-1", "new.restoring-1"]
+    #expect(try server.place.files() == ["a.tar"] + kept + ["older.tar"])
+    let mine = FileManager.default.contents(atPath: taken[1] + "/file")
+    #expect(mine == Data("mine".utf8))
   }
 
   @Test func `a restore that fails leaves nothing`() async throws {
