@@ -401,7 +401,8 @@ let package = Package(
     .testTarget(
       name: "CanopyEndToEndTests",
       dependencies: [
-        "canopy", "CanopyBackup", "CanopyEngine", "CanopySQLite", "CanopyTesting", "CanopyTree",
+        "canopy", "CanopyBackup", "CanopyEngine", "CanopyRows", "CanopySQLite", "CanopyTesting",
+        "CanopyTree",
       ],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),
     .testTarget(

@@ -10,7 +10,8 @@ struct Import: AsyncParsableCommand {
     discussion: """
       The command reads and checks the whole file, then stores it in one transaction: all of it or \
       nothing. Stop the server of the folder first. Afterwards clients cannot resume from earlier \
-      commits; they receive the present state.
+      commits; they receive the present state. If an object of the file has a key twice, the last \
+      value counts.
       """)
 
   @OptionGroup var folder: FolderOption

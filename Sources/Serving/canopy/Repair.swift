@@ -43,14 +43,18 @@ struct Repair: AsyncParsableCommand {
         for name in try [.default] + folders.names() {
           lines += try await repair(name, from: folders, to: NamespaceFolders(work))
         }
-        for name in try folders.missingNames() {
-          lines.append("namespace \(name): lost as a whole: its folder is missing")
+        do {
+          for name in try folders.missingNames() {
+            lines.append("namespace \(name): lost as a whole: its folder is missing")
+          }
+        } catch {
+          lines.append(Failure(error).description)
         }
         lines += try await repairSecrets(from: folders, to: work)
         let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
           .map { $0.naming(new.path, for: work) }
         try new.replace(by: work)
-        for line in lines { try Output.line(line) }
+        for line in lines { try Output.line(line.replacing(work, with: new.path)) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
         try Output.line("\(new.path) has the data that is whole")
         return problems

@@ -161,9 +161,14 @@ struct FolderCheck {
         }
       }
     }
-    for name in namespace == nil ? try folders.missingNames() : [] {
-      problems.append(
-        FolderProblem(text: "namespace \(name): \(folders.loss(of: name))", kind: .damage))
+    guard namespace == nil else { return problems }
+    do {
+      for name in try folders.missingNames() {
+        problems.append(
+          FolderProblem(text: "namespace \(name): \(folders.loss(of: name))", kind: .damage))
+      }
+    } catch {
+      problems.append(FolderProblem(text: Failure(error).description, kind: .damage))
     }
     return problems
   }

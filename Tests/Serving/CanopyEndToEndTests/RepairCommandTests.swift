@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyRows
 import CanopySQLite
 import CanopyTesting
 import CanopyTree
@@ -99,6 +100,26 @@ import Testing
     #expect(try await server.terminate() == 0)
     let tree = try await Command.run(["export", "--data", folder, "/n"]).text
     #expect(tree == #"{"a":"first","b":"needle","c":"third"}"# + "\n")
+  }
+
+  @Test func `a loss names the new folder, and not the temporary one`() async throws {
+    try await fill()
+    let server = try await ServerProcess(data: data)
+    let admin = try await server.connect()
+    try await admin.value(try ServerProcess.authentication(data: data))
+    try await admin.value("SET /a 1")
+    let tail = URL(filePath: data + "/canopy.tail")
+    var bytes = try Data(contentsOf: tail)
+    #expect(try await server.terminate() == 0)
+    // As if the machine had been restarted before the log was copied, and a program had removed the log since.
+    for offset in 48..<64 { bytes[offset] = 9 }
+    let checksum = Array(bytes.prefix(64)).withUnsafeBytes { Checksum.xxh64($0, seed: 4) }
+    withUnsafeBytes(of: checksum.littleEndian) { bytes.replaceSubrange(64..<72, with: $0) }
+    try bytes.write(to: tail)
+    try? FileManager.default.removeItem(atPath: data + "/canopy.sqlite-wal")
+    let ending = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(ending.status == 0 && ending.text.contains("the write-ahead log \(new)/"), "\(ending)")
+    #expect(!ending.text.contains("repairing-"), "\(ending)")
   }
 
   @Test func `a folder without damage is kept as a whole`() async throws {
