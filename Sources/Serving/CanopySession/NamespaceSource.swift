@@ -32,6 +32,8 @@ public enum NamespaceAvailability: Sendable, Equatable {
   case creatable
   /// The namespace does not exist, and there are as many as the server creates.
   case full(countMax: Int)
+  /// The namespace exists, but its stored data is missing.
+  case lost
   /// The namespace does not exist.
   case missing
 }

@@ -167,7 +167,7 @@ public final class Namespaces: Sendable {
     guard state.withLock({ $0.entries[name] == nil }) else { return false }
     switch source?.availability(of: name) {
     case .creatable, .full: return true
-    case .stored, .missing, nil: return false
+    case .stored, .lost, .missing, nil: return false
     }
   }
 
@@ -231,6 +231,11 @@ public final class Namespaces: Sendable {
             .tooLarge,
             "a server creates at most \(countMax) namespaces by itself; delete some with canopy namespace remove"
           )
+        case .lost:
+          throw WireError(
+            .unavailable,
+            "the folder of the namespace \(name) is missing on the server; mount its disk, restore it from a backup, or "
+              + "run canopy namespace remove \(name)")
         case .missing:
           throw WireError(
             .notFound,

@@ -29,6 +29,8 @@ enum Moving {
       try await use(url) { database in
         let folders = NamespaceFolders(folder)
         let names = try [.default] + folders.names()
+        // Before anything is written.
+        try folders.checkNoneIsMissing()
         let prefix =
           PostgresNamespaces.movingPrefix + String(Composition.random(), radix: 16) + "/"
         try await database.list.removeRests()

@@ -1,3 +1,4 @@
+import CanopySQLite
 import CanopySystem
 import CanopyTree
 import CanopyWire
@@ -16,9 +17,15 @@ extension NamespaceFolders {
   /// Returns the names of the namespaces that were recorded and have no folder any more, in order.
   func missingNames() throws -> [NamespaceName] {
     guard access(record, F_OK) == 0 else { return [] }
-    let entries: [String]
-    do { entries = try FileManager.default.contentsOfDirectory(atPath: record) } catch {
-      throw Failure("\(record) cannot be read: \(error.localizedDescription)")
+    let directory = opendir(record)
+    defer { if let directory { closedir(directory) } }
+    guard directory != nil,
+      let entries = try? FileManager.default.contentsOfDirectory(atPath: record)
+    else {
+      throw Failure(
+        "\(record) cannot be read (\(String(cString: strerror(errno)))), so a missing namespace would not be noticed: "
+          + "check its owner and its permissions, or move it away if it is no folder; the next start of a server makes "
+          + "it again")
     }
     return entries.compactMap { try? NamespaceName($0) }.filter(isMissing)
       .sorted { $0.text < $1.text }
@@ -26,7 +33,22 @@ extension NamespaceFolders {
 
   /// Whether a namespace was recorded and has no folder any more.
   func isMissing(_ name: NamespaceName) -> Bool {
-    name != .default && access(recordFile(of: name), F_OK) == 0 && !exists(name)
+    guard name != .default, isRecorded(name), !exists(name) else { return false }
+    // A command that removes the namespace just now has removed the record before the folder.
+    return isRecorded(name)
+  }
+
+  private func isRecorded(_ name: NamespaceName) -> Bool {
+    access(recordFile(of: name), F_OK) == 0
+  }
+
+  /// Checks that no namespace has lost its folder, for a copy of the data folder that would lack it.
+  ///
+  /// - Throws: `StoreError.damaged` for the first one whose folder is missing; `Failure` if the record cannot be read.
+  func checkNoneIsMissing() throws {
+    if let name = try missingNames().first {
+      throw StoreError.damaged("the namespace \(name) would be left out, because \(loss(of: name))")
+    }
   }
 
   /// Returns a sentence about a namespace whose folder is missing.
@@ -42,7 +64,7 @@ extension NamespaceFolders {
 
   /// Records all namespaces that exist. O(namespaces); writes only the new ones.
   func recordAll() throws {
-    try record(try names().filter { access(recordFile(of: $0), F_OK) != 0 })
+    try record(try names().filter { !isRecorded($0) })
   }
 
   /// Records namespaces that exist.

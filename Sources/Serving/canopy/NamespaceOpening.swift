@@ -20,6 +20,7 @@ struct NamespaceOpening: NamespaceSource {
 
   func availability(of name: NamespaceName) -> NamespaceAvailability {
     if folders.exists(name) { return .stored }
+    if folders.isMissing(name) { return .lost }
     guard isEmulator else { return .missing }
     let count = (try? folders.names().count) ?? 0
     return count < Self.createdMax ? .creatable : .full(countMax: Self.createdMax)
@@ -46,6 +47,7 @@ struct NamespaceOpening: NamespaceSource {
     // A namespace gets its name when its folder has tables.
     configuration.isUsed = true
     let (opened, rules) = try await Self.beside { [configuration, folders, isEmulator] in
+      try folders.checkIsNotMissing(name)
       if isEmulator, !folders.exists(name) { try folders.create(name) }
       try folders.forgetRemoval(of: name)
       // The rules come first: with invalid rules nothing is opened.

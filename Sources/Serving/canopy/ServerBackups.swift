@@ -65,7 +65,12 @@ extension BackupMaker {
       namespaces: {
         // The removal of an old backup depends on these notes.
         if isServed { try folders.forgetRemovals() }
-        return try folders.names().map { ($0, try folders.existingPath(of: $0)) }
+        let names = try folders.names()
+        // A backup without the namespace could replace the last one that has it.
+        do { try folders.checkNoneIsMissing() } catch let error as Failure {
+          throw BackupError.unwritable(error.description)
+        }
+        return try names.map { ($0, try folders.existingPath(of: $0)) }
       },
       program: "canopy \(Canopy.version)", now: Composition.now, pace: pace,
       space: space, fileProblem: SmallFiles.problem)

@@ -67,7 +67,8 @@ public struct BackupMaker: Sendable {
   /// - Parameters:
   ///   - folder: the data folder.
   ///   - isServed: whether a server uses the folder; false to lock it meanwhile.
-  ///   - namespaces: returns the namespaces besides the default one, with their folders.
+  ///   - namespaces: returns the namespaces besides the default one, with their folders. It throws an error if the folder
+  ///     of one is missing, because a backup without it could replace the last one that has it.
   ///   - program: the name and the version of the program.
   ///   - now: the time in milliseconds since 1970.
   ///   - space: the free space that a backup must leave.
@@ -92,7 +93,8 @@ public struct BackupMaker: Sendable {
     self.fileProblem = fileProblem
   }
 
-  /// Makes a backup. A namespace that a command removes meanwhile is left out.
+  /// Makes a backup. A namespace that a command removes meanwhile is left out. One whose folder goes missing in another way
+  /// ends the backup.
   ///
   /// Works in the folder `work`, which is removed at the end. The file gets its name in one step, when all of it is on the
   /// disk. So it exists as a whole or not at all. Blocks the caller's thread.
@@ -154,6 +156,8 @@ public struct BackupMaker: Sendable {
       where namespace != .default && !(error is BackupError) && Self.isGone(folder)
     {
       try? FileManager.default.removeItem(atPath: copy)
+      // Throws if no command has removed the namespace: its disk may not be mounted any more.
+      _ = try namespaces()
       return
     }
     let prefix = BackupLayout.prefix(of: namespace)
@@ -270,7 +274,8 @@ public struct BackupMaker: Sendable {
   /// - Parameter fact: says that it is there, as the beginning of a sentence.
   static func synchronizeFolder(of path: String, _ fact: String) throws(BackupError) {
     do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
-      throw BackupError(error)
+      throw .unwritable(
+        "\(fact), but its name may be lost if the power fails (\(error.reason)): check the disk")
     }
   }
 }

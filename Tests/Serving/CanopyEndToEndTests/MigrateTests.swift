@@ -161,6 +161,18 @@
       return holder
     }
 
+    @Test func `a folder whose namespace is missing is not moved`() async throws {
+      try await Command.run(["seed", "--data", data, Self.fixture]).expect(status: 0)
+      try await Command.run(["namespace", "create", "shop", "--data", data]).expect(status: 0)
+      let database = try await TestDatabase()
+      let (path, moved) = (data + "/namespaces/shop", folder.path + "/moved")
+      try FileManager.default.moveItem(atPath: path, toPath: moved)
+      let ending = try await migrate(from: data, to: database.url)
+      #expect(ending.isSentence && ending.errors.contains("\(path) is missing"), "\(ending)")
+      try FileManager.default.moveItem(atPath: moved, toPath: path)
+      try await migrate(from: data, to: database.url).expect(status: 0)
+    }
+
     @Test func `a move to a folder that a signal ends leaves no folder`() async throws {
       try await Command.run(["seed", "--data", data, Self.fixture]).expect(status: 0)
       let database = try await TestDatabase()

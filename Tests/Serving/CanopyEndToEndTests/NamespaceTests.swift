@@ -71,6 +71,66 @@ import Testing
     try await create("shop")
   }
 
+  @Test func `no backup is made while the folder of a namespace is missing`()
+    async throws
+  {
+    try await createFolder()
+    try await create("shop")
+    let (backup, missing) = (folder.file("backup.tar"), data + "/namespaces/shop")
+    try await Command.run(["backup", "--data", data, backup]).expect(status: 0)
+    let before = try Data(contentsOf: URL(filePath: backup))
+    try FileManager.default.moveItem(atPath: missing, toPath: folder.file("moved"))
+    for arguments in [[], ["--backup-every", "1000000"], ["--emulator"]] {
+      let server = try await ServerProcess(data: data, arguments)
+      let client = try await server.connect()
+      try await client.value(ServerProcess.authentication(data: data))
+      try await client.expect(
+        "USE shop", failsWith: "UNAVAILABLE", "the folder of the namespace shop is missing")
+      if arguments.isEmpty {
+        try await client.expect("BACKUP", failsWith: "UNAVAILABLE", missing)
+      } else if arguments.count == 2 {
+        try await eventually {
+          server.log.split(separator: "\n").contains {
+            $0.contains("the backup failed") && $0.contains(missing)
+          }
+        }
+        #expect(try await client.value("BACKUPS")["failures"]?.integer == 1)
+      }
+      let asked = try await Command.run(["backup", "--data", data, backup])
+      #expect(asked.isSentence && asked.errors.contains("\(missing) is missing"), "\(asked)")
+      #expect(try await server.terminate() == 0)
+    }
+    let ending = try await Command.run(["backup", "--data", data, backup])
+    #expect(ending.isSentence && ending.errors.contains("namespace remove shop"), "\(ending)")
+    #expect(!FileManager.default.fileExists(atPath: missing))
+    #expect(try Data(contentsOf: URL(filePath: backup)) == before)
+
+    try await remove("shop", "--yes").expect(status: 0)
+    try await Command.run(["backup", "--data", data, backup]).expect(status: 0)
+    #expect(try Data(contentsOf: URL(filePath: backup)) != before)
+  }
+
+  @Test func `a record of the namespaces that cannot be read ends no server and no repair`()
+    async throws
+  {
+    try await createFolder()
+    try await create("shop")
+    let (record, new) = (data + "/known-namespaces", folder.file("new"))
+    try FileManager.default.removeItem(atPath: record)
+    try Data("x".utf8).write(to: URL(filePath: record))
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.contains(record), "\(verified)")
+    #expect(verified.text.contains("namespace shop: ok: "), "\(verified)")
+    let backup = try await Command.run(["backup", "--data", data, folder.file("backup.tar")])
+    #expect(backup.isSentence && backup.errors.contains(record), "\(backup)")
+    let repaired = try await Command.run(["repair", "--data", data, "--to", new])
+    #expect(repaired.status == 0 && repaired.text.contains(record), "\(repaired)")
+    try await Command.run(["verify", "--data", new]).expect(status: 0)
+    let server = try await ServerProcess(data: data)
+    #expect(server.log.contains("the namespaces cannot be recorded"), "\(server.log)")
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `namespaces are created, listed, exported, imported and verified`() async throws {
     try await createFolder()
     try await create("zoo")
@@ -326,6 +386,7 @@ import Testing
   /// Leaves a namespace as a crash in the middle of its removal does.
   private func interruptRemoval(of name: String) throws {
     let folders = data + "/namespaces/"
+    try FileManager.default.removeItem(atPath: data + "/known-namespaces/" + name)
     try Data().write(to: URL(filePath: folders + ".gone-" + name))
     try FileManager.default.moveItem(
       atPath: folders + name, toPath: folders + ".removed-\(name)-1f")
@@ -365,6 +426,8 @@ import Testing
       try await client.value("BACKUP")
       try FileManager.default.removeItem(atPath: path)
     }
+    // With the record, no backup is made.
+    try? FileManager.default.removeItem(atPath: data + "/known-namespaces/shop")
     // A backup of the same commit and second has the same name.
     try await client.value("SET /x 1")
     try await client.value("BACKUP")

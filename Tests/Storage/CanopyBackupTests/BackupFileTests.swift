@@ -205,6 +205,31 @@ import Testing
     #expect(try server.place.files() == ["a.tar", "removed"])
   }
 
+  @Test func `a namespace whose folder goes missing meanwhile fails the backup`()
+    async throws
+  {
+    struct IsMissing: Error {}
+    try await fill(3)
+    let path = try server.backUp()
+    let before = try Data(contentsOf: URL(filePath: path))
+    let (shop, folder) = (try NamespaceName("shop"), server.shopFolder)
+    let maker = BackupMaker(
+      folder: server.folder.path, isServed: false,
+      namespaces: {
+        guard FileManager.default.fileExists(atPath: folder) else { throw IsMissing() }
+        return [(shop, folder)]
+      }, program: "canopy test", now: { 1 }, pace: .unlimited)
+    #expect(throws: IsMissing.self) {
+      try maker.make(in: server.place.file(".work")) { _ in
+        path
+      } progress: { _ in
+        try? FileManager.default.moveItem(atPath: folder, toPath: server.place.file("moved"))
+      }
+    }
+    #expect(try Data(contentsOf: URL(filePath: path)) == before)
+    #expect(try server.place.files() == ["a.tar", "moved"])
+  }
+
   @Test func `a namespace that has lost its files meanwhile fails the backup`() async throws {
     try await fill(3)
     #expect(throws: (any Error).self) {
