@@ -180,7 +180,7 @@ extension SQLiteStore {
   private static func checkCopy(
     _ copy: String, of folder: String, after end: Tail?, _ whileChecking: () throws -> Void
   ) throws -> DatabaseCopy {
-    let current = try SQLiteStore(readingCurrent: copy)
+    let current = try SQLiteStore(readingCurrent: copy, isUsed: false)
     let store = try current ?? SQLiteStore(folder: copy)
     let result = Result {
       var failure: (any Error)?
