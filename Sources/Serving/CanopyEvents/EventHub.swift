@@ -31,7 +31,10 @@ package final class EventHub: Sendable {
     var nextView = 0
     /// The verdicts that were asked for before the events of the last commit.
     let checked = CheckedVerdicts()
-    /// The delivery under way. It comes before everything else.
+    /// The deliveries of events that have waited for subscriptions. They come before everything else, because the
+    /// delivery under way may have later events for the same subscriptions.
+    var held: Deque<ViewDelivery> = []
+    /// The delivery under way. It comes before all later events.
     var delivery: ViewDelivery?
     /// A commit that the views get next, the last of them first.
     var concerned: (change: CommittedChange, views: [LocalView])?
@@ -63,7 +66,7 @@ package final class EventHub: Sendable {
 
     /// Whether no event that was taken from the inbox is left.
     var isDone: Bool {
-      delivery == nil && concerned == nil && pending.isEmpty && catchUps.isEmpty
+      held.isEmpty && delivery == nil && concerned == nil && pending.isEmpty && catchUps.isEmpty
     }
   }
 
@@ -347,13 +350,12 @@ package final class EventHub: Sendable {
 
   /// Handles the next event, or a part of it. Returns whether there was one.
   private func step() -> Bool {
+    if let held = state.value.held.first {
+      if !carryOut(held), state.value.held.first === held { state.value.held.removeFirst() }
+      return true
+    }
     if let delivery = state.value.delivery {
-      if let step = delivery.step() {
-        state.value.turn?.count(step)
-        if let work = step.work { compute(work) }
-      } else if state.value.delivery === delivery {
-        state.value.delivery = nil
-      }
+      if !carryOut(delivery), state.value.delivery === delivery { state.value.delivery = nil }
       return true
     }
     if let view = state.value.concerned?.views.popLast() {
@@ -394,6 +396,14 @@ package final class EventHub: Sendable {
     return true
   }
 
+  /// Carries out a step of a delivery. Returns whether there was one.
+  private func carryOut(_ delivery: ViewDelivery) -> Bool {
+    guard let step = delivery.step() else { return false }
+    state.value.turn?.count(step)
+    if let work = step.work { compute(work) }
+    return true
+  }
+
   /// The bytes of a commit whose events are computed on the loop.
   static let comparedBytesMax = 64 * 1024
   /// The number of children that are compared on the loop for one commit: about a millisecond.
@@ -423,14 +433,17 @@ package final class EventHub: Sendable {
     return true
   }
 
-  /// Delivers the events that have waited for one subscription.
+  /// Delivers the events that have waited for one subscription, before all later events. Those that do not fit into the
+  /// present turn of the hub follow in later ones: they may be many.
   package func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     guard let view = subscription.view else { return }
     let items: [ViewDelivery.Item] = notifications.map { ($0, nil) }
-    ViewDelivery(
-      Deque(items), to: [subscription], isMixed: false, of: view,
-      in: engine, mayWithhold: false
-    ).finish()
+    // Another hub may have the subscription now, which has the later events.
+    let hub = subscription.hub ?? self
+    hub.state.value.held.append(
+      ViewDelivery(
+        Deque(items), to: [subscription], isMixed: false, of: view, in: engine, mayWithhold: false))
+    hub.drain()
   }
 
   /// Delivers the events of withheld commits to subscriptions of one connection, when all events are sent that are in the

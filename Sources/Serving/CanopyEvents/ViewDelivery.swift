@@ -173,11 +173,6 @@ final class ViewDelivery {
     if let first = laterRuns.popLast() { run = first }
   }
 
-  /// Delivers everything at once.
-  func finish() {
-    while step() != nil {}
-  }
-
   /// Returns a closure that computes and encodes the next events. Returns nil if that does not take long, or if no
   /// subscription gets the events.
   private func longWork() -> (@Sendable () -> Void)? {

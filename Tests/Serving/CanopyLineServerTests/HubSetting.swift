@@ -259,3 +259,10 @@ final class CopyOfOne: Subscriber {
     do { try body() } catch { problem = problem ?? "\(error)" }
   }
 }
+
+extension ViewDelivery {
+  /// Carries out all steps. They do long work themselves if it is not carried out before.
+  func finish() {
+    while step() != nil {}
+  }
+}

@@ -72,6 +72,25 @@ import Testing
       return isDue
     }
 
+    /// Delivers commits to the first listener that have waited for it.
+    func deliver(_ numbers: ClosedRange<Int64>) async throws {
+      try await loop.executeInContext { [self] in
+        let subscription = try #require(listeners.value.first?.subscription)
+        let listening = try #require(subscription.view?.listening)
+        let notifications = try numbers.map { number in
+          var tree = Tree()
+          let assignments = [Assignment(Location(try Path("place/x")), Node(number))]
+          tree.apply(assignments)
+          return CommittedChange(
+            Change(
+              commit: Commit(sequence: number, time: 0, assignments: assignments),
+              views: ConcernedViews(), before: .absent, after: tree.root), bytes: 0
+          ).notification(for: listening)
+        }
+        hub.deliver(notifications, to: subscription)
+      }
+    }
+
     /// The lines of each listener.
     func lines() async throws -> [[String]] {
       try await loop.executeInContext { self.listeners.value.map(\.lines) }
@@ -91,6 +110,29 @@ import Testing
       let setting = try await Setting(engine)
       try await body(setting)
       await setting.loop.shutdownGracefully()
+    }
+  }
+
+  @Test func `events that have waited are sent in several turns, before all later ones`()
+    async throws
+  {
+    try await withSetting { setting in
+      try await setting.begin(1)
+      let start = try await setting.lines()[0].count
+      let count = 5_000
+      try await setting.deliver(1_001...1_000 + Int64(count))
+      let first = try await setting.lines()[0].count - start
+      #expect(first < count / 2, "\(first) events in one turn")
+      // A connection that would reply now waits for them.
+      #expect(try await !setting.onLoop { $0.drain() })
+      try await setting.write(7)
+      while try await setting.goOn() {}
+      let data = try await setting.lines()[0].dropFirst(start).map {
+        try Event($0).data?["x"]?.integer
+      }
+      #expect(data.count == count + 1 && data.last == 7)
+      #expect(data.dropLast().elementsEqual((1_001...1_000 + Int64(count)).map { $0 }))
+      #expect(try await setting.onLoop { $0.drain() })
     }
   }
 
