@@ -176,7 +176,8 @@ extension Operations {
     }
     throw WireError(
       .unavailable,
-      "the clock of the server is \(lead / 1_000) seconds behind its last key: ask its administrator to set it, "
-        + "or use a key of your own")
+      "the clock of the server is \(lead / 1_000) seconds behind its last key: ask its administrator to set it "
+        + "or, if it is right, to repair the folder with --clock-was-ahead; or use a key of your own"
+    )
   }
 }

@@ -25,6 +25,12 @@ struct Repair: AsyncParsableCommand {
 
   @OptionGroup var folder: FolderOption
   @Option(help: "The new folder. It must be empty or not exist.") var to: String
+  @Flag(
+    help: ArgumentHelp(
+      "Let keys continue at the present time, because the clock of the server was ahead once.",
+      discussion:
+        "Without it, new keys go on after the latest one, and clients cannot push until its time."))
+  var clockWasAhead = false
 
   func run() async throws {
     let problems: [FolderProblem] = try await Failure.explaining {
@@ -126,21 +132,31 @@ struct Repair: AsyncParsableCommand {
       try? store.close()
       throw error
     }
+    let latest: Int64?
+    do { latest = clockWasAhead ? try await store.lowerKeyTime(to: Composition.now()) : nil } catch
+    {
+      try? store.close()
+      throw error
+    }
     try store.close()
+    func text(_ time: Int64?) -> String {
+      time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }
+        ?? "an unknown time"
+    }
+    let keys = latest.map {
+      "keys continue at the present time; the latest one is of \(text($0))"
+    }
+    let keyLines = keys.map { [$0] } ?? []
     if losses.notes.isEmpty {
       let line =
         losses.isEndProven
         ? "all commits are kept"
         : "nothing else is damaged, but without an intact canopy.tail a loss of the last commits is not noticed"
-      return ([line], record)
-    }
-    func text(_ time: Int64?) -> String {
-      time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }
-        ?? "an unknown time"
+      return ([line] + keyLines, record)
     }
     let times =
       "the newest commit that is kept is of \(text(losses.keptTime)), the newest that was stored of \(text(losses.storedTime))"
-    return (losses.notes.map { "lost: \($0)" } + [times], record)
+    return (losses.notes.map { "lost: \($0)" } + [times] + keyLines, record)
   }
 
   /// Copies the rules of a namespace. Returns the lines of the report.

@@ -273,6 +273,34 @@ import Testing
     #expect(try await export("/n/d") == "4\n")
   }
 
+  @Test func `keys continue at the present time after a clock that was ahead`() async throws {
+    try await fill()
+    let store = try SQLiteStore(folder: data)
+    let last = try await store.load(keeping: IndexPlan()).sequence
+    // The year 2100.
+    let time: Int64 = 4_102_444_800_000
+    let assignment = Assignment(try Location("n/d"), 4)
+    try store.append(
+      [Commit(sequence: last + 1, time: time, assignments: [assignment])], after: last)
+    try store.close()
+    for isAhead in [false, true] {
+      let ending = try await Command.run(
+        ["repair", "--data", data, "--to", new] + (isAhead ? ["--clock-was-ahead"] : []))
+      #expect(ending.status == 0 && ending.text.contains("all commits are kept"), "\(ending)")
+      #expect(ending.text.contains("the latest one is of 2100-01-01") == isAhead, "\(ending)")
+      try await Command.run(["verify", "--data", new]).expect(status: 0)
+      let server = try await ServerProcess(data: new)
+      let admin = try await server.connect()
+      try await admin.value(try ServerProcess.authentication(data: new))
+      let key = try #require(try await admin.value("PUSH /n/list 1")["key"]?.string)
+      let keyTime = try #require(PushID.time(of: try Key(key)))
+      #expect((keyTime >= time) == !isAhead)
+      #expect(try await admin.value("GET /n/d").integer == 4)
+      #expect(try await server.terminate() == 0)
+      try FileManager.default.removeItem(atPath: new)
+    }
+  }
+
   @Test func `a folder in use and a new folder with files are refused`() async throws {
     let server = try await ServerProcess(data: data)
     let used = try await Command.run(["repair", "--data", data, "--to", new])
