@@ -10,6 +10,8 @@ public enum BackupError: Error, Equatable, Sendable {
   case damaged(String)
   /// The backup or the restored folder cannot be written.
   case unwritable(String)
+  /// The backup or the restored folder is complete and has its name, but the disk may not have the name yet.
+  case unsynchronized(String)
   /// Too little space would stay free on the disk.
   case lowOnSpace(String)
   /// Another backup is being made.
@@ -20,7 +22,9 @@ public enum BackupError: Error, Equatable, Sendable {
   /// One sentence that says what is wrong and what to do.
   public var sentence: String {
     switch self {
-    case .damaged(let text), .unwritable(let text), .lowOnSpace(let text), .busy(let text): text
+    case .damaged(let text), .unwritable(let text), .unsynchronized(let text),
+      .lowOnSpace(let text), .busy(let text):
+      text
     case .stopped: "the server shuts down; make the backup after its next start"
     }
   }

@@ -274,7 +274,7 @@ public struct BackupMaker: Sendable {
   /// - Parameter fact: says that it is there, as the beginning of a sentence.
   static func synchronizeFolder(of path: String, _ fact: String) throws(BackupError) {
     do throws(FileError) { try AtomicFile.synchronizeFolder(of: path) } catch {
-      throw .unwritable(
+      throw .unsynchronized(
         "\(fact), but its name may be lost if the power fails (\(error.reason)): check the disk")
     }
   }

@@ -1,3 +1,4 @@
+import CanopyBackup
 import CanopyEngine
 import CanopyRules
 import CanopyTesting
@@ -282,11 +283,13 @@ struct Workload {
         load.ledger.backups.append("\(number).tar")
         return true
       } catch {
-        // A disk on which all calls fail does not let the file be removed.
+        // A disk on which all calls fail does not let the file be removed. If only its name is not synchronized, it stays.
+        var isComplete = false
+        if case BackupError.unsynchronized = error { isComplete = true }
         if !load.disk.hasEnded, load.disk.faults == 1,
-          access("\(load.place)/\(number).tar", F_OK) == 0
+          (access("\(load.place)/\(number).tar", F_OK) == 0) != isComplete
         {
-          load.findings.torn.append("a backup that has failed exists: \(error)")
+          load.findings.torn.append("a backup that has failed exists, or is missing: \(error)")
         }
         if !load.endsAtRefusal { load.disk.heal() }
         return false
