@@ -1,6 +1,8 @@
 internal import CanopyEngine
 internal import CanopyRows
 internal import CanopyTree
+internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore {
   /// Lets keys continue at the present time if a clock was ahead, so that earlier keys or commits have later times.
