@@ -137,8 +137,8 @@ import Testing
       TreeCount.finish()
     }
     var random = SeededGenerator(printingSeedFor: "the differences of a large tree")
-    for number in 0..<3_000 {
-      let number = number < 2_500 ? Int(random.next() % UInt64(children)) : children + number
+    for number in 0..<6_000 {
+      let number = number < 5_000 ? Int(random.next() % UInt64(children)) : children + number
       try await write(number, "\"text \(random.next() % 100)\"")
     }
     // As a whole, it would have been counted after each few hundred commits.
