@@ -101,7 +101,7 @@ struct DocumentTests {
     for command in [
       "serve", "seed", "import", "export", "verify", "user list", "user delete", "shell",
       "rules get", "rules set",
-      "migrate", "namespace create", "backup", "restore",
+      "migrate", "namespace create", "backup", "restore", "repair",
     ] {
       let outcome = try await Program.run(
         Program.canopy, ["help"] + command.split(separator: " ").map(String.init))
