@@ -45,7 +45,7 @@ struct NamespaceOpening: NamespaceSource {
     // A command may remove the namespace now.
     configuration.createsFolder = isEmulator
     // A namespace gets its name when its folder has tables.
-    configuration.isUsed = true
+    configuration.hasBeenUsed = true
     let (opened, rules) = try await Self.beside { [configuration, folders, isEmulator] in
       try folders.checkIsNotMissing(name)
       if isEmulator, !folders.exists(name) { try folders.create(name) }

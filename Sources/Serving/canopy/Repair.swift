@@ -88,7 +88,7 @@ struct Repair: AsyncParsableCommand {
       }
       try SQLiteStore.copyFiles(of: source, to: copy)
       let (lost, record) = try await removeDamage(
-        in: copy, isUsed: name != .default || Self.hasSecrets(source))
+        in: copy, hasBeenUsed: name != .default || Self.hasSecrets(source))
       let lines =
         try lost
         + repairRules(
@@ -112,29 +112,25 @@ struct Repair: AsyncParsableCommand {
 
   /// Removes the damaged rows of a database. Returns the lines of the report, and the record of the rules.
   ///
-  /// - Parameter isUsed: whether the folder has had tables.
+  /// - Parameter hasBeenUsed: whether the folder has had tables.
   private func removeDamage(
-    in folder: String, isUsed: Bool
+    in folder: String, hasBeenUsed: Bool
   ) async throws -> ([String], RulesRecord?) {
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
     configuration.keepsFormerFiles = false
     configuration.createsFolder = false
-    configuration.isUsed = isUsed
+    configuration.hasBeenUsed = hasBeenUsed
     let (losses, store) = try await SQLiteStore(folder: folder, configuration: configuration)
       .acceptLossesAndReopen(at: Composition.now())
     let record: RulesRecord?
+    var latest: Int64?
     do {
       // As a server does at its start.
       _ = try await store.load(keeping: IndexPlan())
       record = try await store.rulesRecord()
+      if clockWasAhead { latest = try await store.lowerKeyTime(to: Composition.now()) }
     } catch {
-      try? store.close()
-      throw error
-    }
-    let latest: Int64?
-    do { latest = clockWasAhead ? try await store.lowerKeyTime(to: Composition.now()) : nil } catch
-    {
       try? store.close()
       throw error
     }
@@ -143,10 +139,10 @@ struct Repair: AsyncParsableCommand {
       time.map { Date(timeIntervalSince1970: Double($0) / 1_000).formatted(.iso8601) }
         ?? "an unknown time"
     }
-    let keys = latest.map {
-      "keys continue at the present time; the latest one is of \(text($0))"
-    }
-    let keyLines = keys.map { [$0] } ?? []
+    let keyLines =
+      latest.map {
+        ["keys continue at the present time; the latest one is of \(text($0))"]
+      } ?? []
     if losses.notes.isEmpty {
       let line =
         losses.isEndProven

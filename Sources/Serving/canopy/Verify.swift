@@ -190,7 +190,7 @@ struct FolderCheck {
   ) async throws -> [FolderProblem] {
     // A namespace gets its name when its folder has tables.
     let store = try SQLiteStore.reading(
-      folder, isOwnCopy: isOwnCopy, isUsed: name != .default)
+      folder, isOwnCopy: isOwnCopy, hasBeenUsed: name != .default)
     let now = Composition.now()
     var damage = try await store.problems(at: isOfBackup ? nil : now)
     var others: [FolderProblem] = []

@@ -117,7 +117,7 @@ public final class Backups: Sendable {
     return found.sorted { ($0.time, $0.sequence) < ($1.time, $1.sequence) }
   }
 
-  /// Returns the newest backup up to the present time; nil if there is none.
+  /// Returns the newest backup whose time is not in the future; nil without such a backup.
   ///
   /// A later one was made while the clock was ahead, so it says nothing about the age of the newest backup.
   public func newest() throws(BackupError) -> StoredBackup? {

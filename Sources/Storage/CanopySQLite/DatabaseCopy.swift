@@ -75,7 +75,7 @@ extension SQLiteStore {
   /// Refuses a database of a served folder that no server has open, and that has lost changes which a crash cannot explain.
   ///
   /// A server checks this when it opens the database. The check needs the lock of the folder for a moment, so it is made only
-  /// if there is a write-ahead log, or should be one. After a server has closed a database there is none.
+  /// after a crash: if there is a write-ahead log, or `canopy.tail` says so. A server that closes a database removes the log.
   private static func refuseLossOfClosed(
     _ folder: String, _ tail: TailFile.Contents?
   ) throws(StoreError) {
@@ -180,7 +180,7 @@ extension SQLiteStore {
   private static func checkCopy(
     _ copy: String, of folder: String, after end: Tail?, _ whileChecking: () throws -> Void
   ) throws -> DatabaseCopy {
-    let current = try SQLiteStore(readingCurrent: copy, isUsed: false)
+    let current = try SQLiteStore(readingCurrent: copy, hasBeenUsed: false)
     let store = try current ?? SQLiteStore(folder: copy)
     let result = Result {
       var failure: (any Error)?

@@ -28,7 +28,7 @@ extension Opening {
 
   /// Whether the folder is known to have been used, or has a file that a start creates after the tables.
   private var hasTrace: Bool {
-    configuration.isUsed
+    configuration.hasBeenUsed
       || ["admin-token", "canopy.tail"].contains {
         FileManager.default.fileExists(atPath: folder + "/" + $0)
       }
@@ -93,11 +93,11 @@ extension Opening {
   /// first page. So without the log it looks like a new database. A first start that was killed leaves no trace, because
   /// it writes the tables first.
   ///
-  /// - Returns: a sentence for the loss; none if a loss of power after relaxed writes explains it.
+  /// - Returns: a sentence for the loss; nil if the folder is new, or if a loss of power after relaxed writes explains it.
   /// - Throws: `StoreError.damaged`.
-  func lossOfTables() throws(StoreError) -> [String] {
-    guard hasTrace else { return [] }
-    if let tail, tail.allowsLoss { return [] }
+  func lossOfTables() throws(StoreError) -> String? {
+    guard hasTrace else { return nil }
+    if let tail, tail.allowsLoss { return nil }
     let loss =
       "\(path) has no tables, but the folder has been used, so its write-ahead log was lost"
     guard configuration.acceptsLoss else {
@@ -105,7 +105,7 @@ extension Opening {
         "\(loss): restore the data folder from a backup, or run canopy serve --accept-loss to begin with an empty one"
       )
     }
-    return ["\(loss), and with it all commits and accounts"]
+    return "\(loss), and with it all commits and accounts"
   }
 
   /// Writes the constants and the number of pages that the first page of the database must have, if losses are accepted.

@@ -84,10 +84,9 @@ struct Opening {
           try refuse(losses)
         }
         isNew = try pool.read { try Schema.version($0) } == .empty
-        if isNew {
-          let lost = try lossOfTables()
-          try refuse(lost)
-          losses += lost
+        if isNew, let lost = try lossOfTables() {
+          try refuse([lost])
+          losses.append(lost)
         }
         try bringUpToDate(pool)
         try checkTimes(pool)
@@ -130,7 +129,7 @@ struct Opening {
       let pool = try readingPool(hasLog: scan != nil)
       do {
         let version = try checkProgram(pool)
-        if try pool.read({ try Schema.version($0) }) == .empty { _ = try lossOfTables() }
+        if version == .empty { _ = try lossOfTables() }
         let losses = try pool.read { db -> [String]? in
           let state = try checksumState(db)
           if state == .damaged || state == .complete && version == .current {

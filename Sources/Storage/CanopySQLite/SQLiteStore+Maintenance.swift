@@ -36,7 +36,7 @@ extension SQLiteStore {
     _ state: JournalState, _ root: Node, replacing replaced: LocationSet, at sequence: Int64,
     time now: Int64? = nil, _ progress: @escaping @Sendable (Int) -> Void
   ) async throws {
-    // Nothing has used the folder since it was opened.
+    // No commit was made since the folder was opened, so the time of the opening serves as well.
     let now = now ?? configuration.currentTime
     try await writeDurably { [max = configuration.checkpointBatchLocations] db, tail in
       var rows = 0

@@ -15,12 +15,14 @@ extension SQLiteStore {
   ///
   /// - Parameters:
   ///   - isOwnCopy: whether the folder is a copy that the caller has made. Then it is updated itself.
-  ///   - isUsed: whether the folder is known to have had tables: see `Configuration.isUsed`.
+  ///   - hasBeenUsed: whether the folder is known to have had tables: see `Configuration.hasBeenUsed`.
   /// - Throws: `StoreError`. A loss is no error here; see `losses`.
   public static func reading(
-    _ folder: String, isOwnCopy: Bool = false, isUsed: Bool = false
+    _ folder: String, isOwnCopy: Bool = false, hasBeenUsed: Bool = false
   ) throws -> SQLiteStore {
-    if let store = try SQLiteStore(readingCurrent: folder, isUsed: isUsed) { return store }
+    if let store = try SQLiteStore(readingCurrent: folder, hasBeenUsed: hasBeenUsed) {
+      return store
+    }
     return isOwnCopy ? try SQLiteStore(folder: folder) : try updatedCopy(of: folder)
   }
 

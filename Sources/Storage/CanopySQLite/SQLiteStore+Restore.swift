@@ -209,7 +209,7 @@ private struct RestoreRange: Sendable {
   ///
   /// - Parameters:
   ///   - end: the last commit up to the time.
-  ///   - nextTime: the time of the commit after `end`; nil if there is none.
+  ///   - nextTime: the time of the commit after `end`; nil without such a commit.
   private func checkBegin(
     isUpTo time: Int64, _ first: Int64, _ end: Int64, nextTime: Int64?
   ) throws(StoreError) {

@@ -53,7 +53,7 @@ public final class SQLiteStore: Sendable {
     public var currentTime: Int64?
     /// Whether the folder is known to have had tables, so that a database without tables has lost them. A folder with
     /// `canopy.tail` or the administrator's token has had them in any case.
-    public var isUsed = false
+    public var hasBeenUsed = false
     /// Whether the next server that opens the folder must continue with new sequence numbers.
     var requiresNewNumbers = false
     /// Whether the folder is a copy that is removed when the store is closed.
@@ -204,11 +204,11 @@ public final class SQLiteStore: Sendable {
 
   /// Opens a folder of this version; nil if the folder must be updated first.
   ///
-  /// - Parameter isUsed: see `Configuration.isUsed`.
-  init?(readingCurrent folder: String, isUsed: Bool) throws {
+  /// - Parameter hasBeenUsed: see `Configuration.hasBeenUsed`.
+  init?(readingCurrent folder: String, hasBeenUsed: Bool) throws {
     self.folder = folder
     var configuration = Configuration()
-    configuration.isUsed = isUsed
+    configuration.hasBeenUsed = hasBeenUsed
     self.configuration = configuration
     isReading = true
     try Opening.checkFiles(in: folder)
