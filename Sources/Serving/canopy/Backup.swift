@@ -22,6 +22,11 @@ struct Backup: AsyncParsableCommand {
     guard !file.isEmpty else {
       throw ValidationError("the name of the file is empty; name a file to write")
     }
+    // Elsewhere it means the standard output, which may be a terminal or a log: a backup has all secrets.
+    guard file != "-" else {
+      throw ValidationError(
+        "a backup cannot be written to the standard output; name a file to write")
+    }
   }
 
   func run() async throws {
@@ -41,7 +46,7 @@ struct Backup: AsyncParsableCommand {
         try await makeOfServer(folder)
       }
       try Output.line(
-        "\(file) has commit \(made.sequence) and all before it, in \(made.bytes) bytes")
+        "\(file) has everything up to commit \(made.sequence), in \(made.bytes) bytes")
     }
   }
 

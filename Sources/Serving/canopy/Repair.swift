@@ -150,8 +150,11 @@ struct Repair: AsyncParsableCommand {
         : "nothing else is damaged, but without an intact canopy.tail a loss of the last commits is not noticed"
       return ([line] + keyLines, record)
     }
-    let times =
-      "the newest commit that is kept is of \(text(losses.keptTime)), the newest that was stored of \(text(losses.storedTime))"
+    let kept =
+      losses.keptTime == nil
+      ? "no commit is kept beside the values of the checkpoint"
+      : "the newest commit that is kept is of \(text(losses.keptTime))"
+    let times = "\(kept); the newest that was stored is of \(text(losses.storedTime))"
     return (losses.notes.map { "lost: \($0)" } + [times] + keyLines, record)
   }
 

@@ -263,6 +263,9 @@ extension Serve {
     case .off: return nil
     case .port(let port): gateway.port = Int(port)
     }
+    guard gateway.port == 0 || gateway.port != listener.port else {
+      throw ValidationError("--port and --http-port must be different ports")
+    }
     return gateway
   }
 

@@ -50,6 +50,11 @@ struct FolderOption: ParsableArguments {
   ///   interrupted. `ValidationError` for another folder.
   func existingFolder() throws -> String {
     let folder = try folder()
+    if access("\(folder)/canopy.sqlite", F_OK) != 0, errno == EACCES {
+      throw Failure(
+        "\(folder) cannot be read: \(String(cString: strerror(EACCES))); run the command as the user who owns the folder"
+      )
+    }
     func has(_ name: String) -> Bool { FileManager.default.fileExists(atPath: "\(folder)/\(name)") }
     guard has("canopy.sqlite") else {
       if has("lock"), !has(NodeFolder.nameFile) {

@@ -195,11 +195,11 @@ public final class Backups: Sendable {
     }
   }
 
-  /// Returns one sentence for an error of a backup.
+  /// Returns one sentence for an error of a backup of this server.
   public static func sentence(of error: any Error) -> String {
     switch error {
     case let error as BackupError: error.sentence
-    case let error as StoreError: error.sentence
+    case let error as StoreError: error.sentenceOfServer
     default: "the backup cannot be written (\(error)): check the space on the disk"
     }
   }

@@ -156,7 +156,8 @@ public final class Scrubber: Sendable {
       }
       guard count <= Scrubber.loggedMax else { continue }
       logger.error(
-        "the scrub has found damage", metadata: ["namespace": "\(name)", "problem": "\(problem)"])
+        "the scrub has found damage",
+        metadata: ["namespace": "\(name)", "problem": "\(StoreError.ofServer(problem))"])
     }
   }
 }

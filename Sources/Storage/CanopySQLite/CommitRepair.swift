@@ -57,7 +57,9 @@ struct CommitRepair {
       notes.append("the checksum of a commit, which is written again")
     }
     if (try? alteredBefore(meta)) ?? true {
-      notes.append("the commits up to \(checkpoint), for clients that resume")
+      notes.append(
+        "the commits up to \(checkpoint), kept only for clients that resume; the checkpoint has their values"
+      )
     }
     if !notes.isEmpty { try keep(checkpoint + 1, through: end, &meta) }
     return notes

@@ -182,7 +182,10 @@ extension SQLiteStore {
         if isNext { _ = try CommitRow.check(row, after: previous) }
         _ = try CommitRow.commitAndImage(row)
       } catch {
-        problems.append((error as? StoreError)?.sentence ?? "\(error)")
+        let damage = (error as? StoreError).map {
+          StoreError.damagedCommit(last.sequence, checkpoint: meta[.checkpoint], $0)
+        }
+        problems.append(damage?.sentence ?? "\(error)")
       }
     }
     return problems

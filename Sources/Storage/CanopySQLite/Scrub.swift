@@ -189,10 +189,14 @@ public struct Scrub: Sendable {
         let (expected, bytes) = try CommitRow.checksum(row, after: checksum)
         try note(bytes: bytes) {
           // After a gap there is nothing to compare with.
-          if isNext, expected.stored != row.number(4) {
-            throw StoreError.altered("commit \(sequence), or the one before it,")
+          do {
+            if isNext, expected.stored != row.number(4) {
+              throw StoreError.altered("commit \(sequence), or the one before it,")
+            }
+            _ = try CommitRow.commitAndImage(row)
+          } catch let error as StoreError {
+            throw StoreError.damagedCommit(sequence, checkpoint: meta[.checkpoint], error)
           }
-          _ = try CommitRow.commitAndImage(row)
         }
         (last, checksum) = (sequence, Checksum(stored: row.number(4) ?? 0))
         if isOver { return .commits(after: last) }

@@ -121,7 +121,33 @@ public enum StoreError: Error, Equatable, Sendable {
 
   /// The advice for damage, as the end of a sentence.
   static let waysOut =
-    "restore the data folder from a backup, or run canopy serve --accept-loss to continue with the undamaged data"
+    "restore the data folder from a backup, or copy the undamaged data into a new folder with canopy repair; canopy "
+    + "serve --accept-loss removes damaged rows, and all commits after a damaged one, from this folder"
+
+  /// The advice for damage that a running server has found. The server has the whole tree in memory.
+  private static let waysOutOfServer =
+    "save the tree before you stop this server, by reading /.json as its administrator; then restore the data folder "
+    + "from a backup, or copy the undamaged data into a new folder with canopy repair"
+
+  /// The advice for a damaged commit whose values the checkpoint has.
+  private static let waysOutOfContained =
+    "no value is lost, because the checkpoint has them, but clients that resume from before it get the present state; "
+    + "canopy repair makes a new folder without such commits"
+
+  /// The sentence for the log and the administrator of a running server.
+  public var sentenceOfServer: String { StoreError.ofServer(sentence) }
+
+  /// Returns the sentence of a problem with the advice for a running server.
+  public static func ofServer(_ sentence: String) -> String {
+    sentence.replacing(waysOut, with: waysOutOfServer)
+  }
+
+  /// Returns the error for a damaged commit, with other advice if the checkpoint contains the commit.
+  static func damagedCommit(_ sequence: Int64, checkpoint: Int64, _ error: StoreError) -> StoreError
+  {
+    guard sequence <= checkpoint, case .damaged(let text) = error else { return error }
+    return .damaged(text.replacing(waysOut, with: waysOutOfContained))
+  }
 
   /// Returns a sentence without the advice for damage, for a loss that has been accepted.
   public static func withoutAdvice(_ sentence: String) -> String {

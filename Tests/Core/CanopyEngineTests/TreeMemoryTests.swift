@@ -35,7 +35,7 @@ import Testing
     var tree = Tree(indexPlan: plan)
     #expect(tree.ordersMax == orders)
     var counted = MemoryCount()
-    for round in 0..<6_000 {
+    for round in 0..<2_500 {
       // Long chains of short keys, and long lists.
       let depth = round % 2 == 0 ? 1 + random.next() % 8 : 2
       let keys = try (0..<depth).map { level in

@@ -27,7 +27,7 @@ struct WithheldChangesTests {
     writes.keysMax = 4
     writes.bigOnceIn = 1_000
     var tree = Tree()
-    for round in 0..<400 {
+    for round in 0..<200 {
       let old = tree.root
       let listenings = try (0..<8).map { _ in try Listening.random(&random) }
       var withheld: [WithheldChanges?] = Array(repeating: nil, count: listenings.count)
@@ -180,7 +180,7 @@ struct WithheldChangesTests {
   ) throws {
     var random = SeededGenerator(printingSeedFor: "WithheldChangesTests.lists")
     let list = try Path("a")
-    for round in 0..<150 {
+    for round in 0..<100 {
       let order: Order = random.pick([.key, .value, .priority, .child(try Path("n"))])
       let n = Int.random(in: 1...30, using: &random)
       let limit: Query.Limit? = random.pick([nil, .first(n), .last(n)])

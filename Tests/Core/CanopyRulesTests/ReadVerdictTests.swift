@@ -109,7 +109,7 @@ struct ReadVerdictTests {
       return parts.joined(separator: random.pick([" && ", " || "]))
     }
     var changes = 0
-    for _ in 0..<300 {
+    for _ in 0..<150 {
       let text = expression()
       let set: RuleSet
       do {

@@ -10,7 +10,7 @@ import Testing
 /// `CANOPY_RULES_FUZZ` is their number; release builds have run a million.
 struct RuleFuzzTests {
   static let count =
-    ProcessInfo.processInfo.environment["CANOPY_RULES_FUZZ"].flatMap { Int($0) } ?? 20_000
+    ProcessInfo.processInfo.environment["CANOPY_RULES_FUZZ"].flatMap { Int($0) } ?? 10_000
 
   static let expressions = [
     "auth != null && auth.uid === $a", "root.child('a/b').child($a).val() == data.parent().val()",

@@ -226,6 +226,19 @@ import Testing
     #expect(try folder.files().isEmpty)
   }
 
+  @Test(arguments: [(21_200, 64), (21_201, 0)])
+  func `a check of the options finds one port for both protocols`(
+    httpPort: Int, status: Int32
+  ) async throws {
+    let folder = try TemporaryFolder()
+    let ending = try await Command.run([
+      "serve", "--check", "--data", folder.file("data"), "--port", "21200", "--http-port",
+      "\(httpPort)",
+    ])
+    ending.expect(status: status)
+    #expect(status == 0 || ending.errors.contains("must be different ports"), "\(ending)")
+  }
+
   @Test func `a server with open connections shuts down`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)

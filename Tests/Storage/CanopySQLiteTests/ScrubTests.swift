@@ -121,6 +121,25 @@ import Testing
     }
   }
 
+  // The checkpoint has the first six.
+  @Test(arguments: [(6, "no value is lost"), (7, "restore the data folder")])
+  func `the problem of an altered commit says whether its values are lost`(
+    _ sequence: Int64, _ advice: String
+  ) async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      try await store.damage(
+        "UPDATE commits SET body = '[]' WHERE sequence = \(sequence)", isSealed: false)
+      for problems in [try await pass().flatMap(\.problems), try await store.problems()] {
+        #expect(problems.count == 1, "\(problems)")
+        let problem = try #require(problems.first)
+        #expect(problem.contains("commit \(sequence)") && problem.contains(advice), "\(problem)")
+        #expect(problem.contains("canopy repair"), "\(problem)")
+        #expect(!StoreError.ofServer(problem).contains("canopy serve"), "\(problem)")
+      }
+    }
+  }
+
   @Test(arguments: [
     "UPDATE grdb_migrations SET identifier = 'x' WHERE identifier = '2'",
     "DELETE FROM grdb_migrations WHERE identifier = '2'", "DROP TABLE grdb_migrations",

@@ -119,9 +119,7 @@ struct VerificationTests {
     let problems = try await problems(after: sql, isSealed: false)
     #expect(!problems.isEmpty)
     #expect(problems.first?.contains(name) == true, "\(problems)")
-    #expect(
-      problems.first?.contains("backup") == true
-        && problems.first?.contains("--accept-loss") == true)
+    #expect(problems.first?.contains("canopy repair") == true, "\(problems)")
   }
 
   @Test(

@@ -74,13 +74,18 @@ package enum RealtimeMessage: Sendable {
     case "d", "m":
       guard let data = body["d"] else { throw .invalidData("a change must have d") }
       let location = try Location(body.text("p") ?? "")
-      let puts: [Assignment]
+      var puts: [Assignment]
       if action == "d" {
         puts = [Assignment(location, try WriteValue(json: data, limits: .none).node)]
       } else {
-        puts = try JSONReader.readUpdate(json: data, limits: .none).map { below, value in
+        puts = []
+        for (below, value) in try JSONReader.readUpdate(json: data, limits: .none) {
           let path = location.path.appending(below.path)
-          return Assignment(Location(path, isPriority: below.isPriority), value.node)
+          guard path.count <= Limits.depthMax else {
+            throw .invalidData("a changed location may have at most \(Limits.depthMax) keys")
+          }
+          puts.append(
+            Assignment(Location(path, isPriority: below.isPriority), value.node))
         }
       }
       self = .changed(path: location.path, tag: body.integer("t"), puts)
