@@ -41,6 +41,7 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
         result: decision.result, sequence: batch.sequence, priorityBytes: priorityBytes,
         unpackedBytes: batch.tree.unpackedBytes - unpacked)
     }
+    if case .failure(let error)? = decided { transaction.refused(error) }
     return true
   }
 

@@ -32,6 +32,10 @@ public protocol Transaction: Sendable {
   /// - Throws: any error to refuse the transaction; nothing is written then.
   func decide(_ proposal: inout Proposal) throws -> Decision<Result>
 
+  /// Takes the error of a transaction that is refused while its batch is decided, or `RepeatedWrite`: before any later
+  /// request is decided, and before `complete`. Called on the engine's thread, and again if the batch is decided again.
+  func refused(_ error: any Error)
+
   /// Takes the outcome, when the write and all commits before it are durable.
   ///
   /// - Parameter outcome: the result, or the error that `decide` threw, `RepeatedWrite`, or `EngineError`.
@@ -44,6 +48,9 @@ extension Transaction {
 
   /// The default name.
   public var name: StaticString { "transaction" }
+
+  /// Nothing: `complete` is early enough.
+  public func refused(_ error: any Error) {}
 }
 
 /// The latest tree, on which a transaction decides.

@@ -156,6 +156,21 @@ extension Request {
     }
   }
 
+  /// The bytes after the first letter of a ONCE in which its name and its numbers end.
+  private static let beginningBytesMax = 512
+
+  /// Returns the identity of the write in a line that begins with ONCE, without looking at the write; nil for any other
+  /// line. O(1) after the spaces in front.
+  public static func origin(inBeginningOf line: UnsafeRawBufferPointer) -> WriteOrigin? {
+    let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
+    let head = UnsafeRawBufferPointer(rebasing: line[start...].prefix(beginningBytesMax))
+    let end = head.firstIndex(of: UInt8(ascii: " ")) ?? head.count
+    guard Word(UnsafeRawBufferPointer(rebasing: head[..<end])) == Word("ONCE"),
+      var arguments = try? Arguments(head, from: end, limits: Limits(), pausing: .none)
+    else { return nil }
+    return try? arguments.origin()
+  }
+
   /// Returns a printable, shortened form of a word for an error.
   private static func show(_ word: UnsafeRawBufferPointer) -> String {
     guard !word.isEmpty else { return "a line of spaces" }

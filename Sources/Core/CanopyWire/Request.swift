@@ -71,6 +71,8 @@ public enum WriteRequest: Sendable {
   case tree(TreeWrite)
   /// Writes the tree once, even if the client sends the request again.
   indirect case once(WriteOrigin, TreeWrite)
+  /// A write that the client may send again, and the error for which its text was not decoded. It is refused in its turn.
+  indirect case undecoded(WriteOrigin, WireError)
 }
 
 /// A direct write of the tree, which a ONCE may repeat.

@@ -67,7 +67,7 @@ extension WriteRequest {
     case .tree(.set): .set
     case .tree(.update): .update
     case .tree(.compareAndSet): .compareAndSet
-    case .once: .once
+    case .once, .undecoded: .once
     }
   }
 }

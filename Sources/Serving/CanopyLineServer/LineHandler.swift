@@ -97,6 +97,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   }
 
   private func receiveLong(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+    let origin = Request.origin(inBeginningOf: line)
     decodeBeside(context, line) { [limits = operations.limits] line, bytes, pause in
       let request = try Request(line: line, limits: limits, pausing: pause)
       return (request, bytes + request.pathBytes)
@@ -104,7 +105,11 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
       switch decoded {
       case .success(let (request, bytes)):
         session.receive(request, bytes: bytes)
-      case .failure(let error): session.refuse(operations.wireError(error))
+      case .failure(let error):
+        let error = operations.wireError(error)
+        guard let origin else { return session.refuse(error) }
+        // In its turn, when its identity is known: later writes of the client must not overtake it.
+        session.receive(.write(.undecoded(origin, error)), bytes: 256)
       }
     }
   }

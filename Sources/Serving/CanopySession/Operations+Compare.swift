@@ -115,7 +115,8 @@ extension Operations {
     case .write(.tree(let write)), .write(.once(_, let write)):
       write.takesLongToMake || comparesLargeValue(write)
     case .write(.push(let path, let value)): TreeWrite.set(Location(path), value).takesLongToMake
-    case .read, .write(.blog), .account, .listen, .connection, .administration: false
+    case .read, .write(.blog), .write(.undecoded), .account, .listen, .connection, .administration:
+      false
     }
   }
 
@@ -127,36 +128,39 @@ extension Operations {
   private func submit(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, round: Int
   ) {
-    let completion = request.context.completion
     engine.submit(
-      { [self] proposal in
-        try decide(request, hashed, &proposal)
-      }, once: request.origin, of: request.context.owner, named: "CAS"
-    ) { [self] result in
-      note(request.origin, from: request.context.quotaOwner.network, result)
-      switch result {
-      case .success(let committed):
-        switch committed.result {
-        case .committed:
-          count(committed, for: request.context.quotaOwner)
-          continueUnfinishedWork()
-          completion(.exchanged(committed.sequence))
-        case .differs(let present): completion(request.mismatch(present))
-        case .large:
-          guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
-          hash(for: request, round: round)
-        }
-      case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
-      case .failure(let error): completion(.failure(wireError(error)))
+      PendingComparison(request: request, hashed: hashed, round: round, operations: self),
+      of: request.context.owner)
+  }
+
+  /// Answers a request that the engine has decided, or hashes the value first.
+  fileprivate func complete(
+    _ request: CompareAndSet, round: Int,
+    _ outcome: Swift.Result<Committed<CompareAndSet.Outcome>, any Error>
+  ) {
+    let completion = request.context.completion
+    switch outcome {
+    case .success(let committed):
+      switch committed.result {
+      case .committed:
+        count(committed, for: request.context.quotaOwner)
+        continueUnfinishedWork()
+        completion(.exchanged(committed.sequence))
+      case .differs(let present): completion(request.mismatch(present))
+      case .large:
+        guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
+        hash(for: request, round: round)
       }
+    case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
+    case .failure(let error): completion(.failure(wireError(error)))
     }
   }
 
   /// Decides the request, unless that takes long. Called on the engine's thread.
-  private func decide(
+  fileprivate func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
-    try failedWrites.check(
+    try writeOrder.check(
       request.origin, from: request.context.quotaOwner.network, now: proposal.now)
     let present = proposal.root.at(request.location)
     let isCreation = request.isCreation && present.isAbsent
@@ -242,7 +246,7 @@ extension WriteRequest {
   public var isConditional: Bool {
     switch self {
     case .tree(.compareAndSet), .once(_, .compareAndSet): true
-    case .tree, .once, .push, .blog: false
+    case .tree, .once, .push, .blog, .undecoded: false
     }
   }
 }
@@ -251,4 +255,28 @@ extension WireError {
   fileprivate static let changing = WireError(
     .conflict,
     "the value changes faster than it can be compared; try again, or compare a smaller part of it")
+}
+
+/// A CAS in the queue of the engine.
+private struct PendingComparison: Transaction {
+  let request: CompareAndSet
+  /// The value that was hashed in an earlier round; nil in the first one.
+  let hashed: CompareAndSet.Hashed?
+  let round: Int
+  let operations: Operations
+
+  var origin: WriteOrigin? { request.origin }
+  var name: StaticString { "CAS" }
+
+  func decide(_ proposal: inout Proposal) throws -> Decision<CompareAndSet.Outcome> {
+    try operations.decide(request, hashed, &proposal)
+  }
+
+  func refused(_ error: any Error) {
+    operations.noteRefusal(of: origin, from: request.context.quotaOwner.network, error)
+  }
+
+  func complete(_ outcome: Swift.Result<Committed<CompareAndSet.Outcome>, any Error>) {
+    operations.complete(request, round: round, outcome)
+  }
 }

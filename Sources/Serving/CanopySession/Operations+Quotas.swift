@@ -50,21 +50,35 @@ extension Operations {
     _ request: WriteRequest, as identity: Identity, for owner: WriteQuotas.Owner
   ) throws(WireError) {
     var origin: WriteOrigin?
-    if case .once(let sent, _) = request {
+    switch request {
+    case .once(let sent, _):
       origin = sent
       origin?.owner = self.owner(identity)
+    case .undecoded: return
+    case .blog, .push, .tree: break
     }
-    try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: origin, by: owner)
+    do throws(WireError) {
+      try admit(request, as: identity, for: owner, once: origin)
+    } catch {
+      // Before the next write of the client is admitted.
+      writeOrder.note(origin, from: owner.network, error, now: now())
+      throw error
+    }
+  }
+
+  private func admit(
+    _ request: WriteRequest, as identity: Identity, for owner: WriteQuotas.Owner,
+    once origin: WriteOrigin?
+  ) throws(WireError) {
+    try checkFreeSpace(as: identity, isRemoval: request.isRemoval)
     let counts = quotas?.countsGrowth(of: owner) == true
     let growth =
       counts || tree?.isFull == true
       ? request.growth(over: engine.root, by: identity.session?.uid) : 0
-    try checkTree(as: identity, growth: growth, once: origin, by: owner)
-    // A write of an exempt caller has no bytes to count, but must not overtake one that was refused for lack of space.
-    guard let quotas else { return }
+    try checkTree(as: identity, growth: growth)
     let bytes = owner.isExempt ? 0 : request.bytes(atMost: Operations.bytesCountedAtOnceMax)
-    if let refusal = quotas.admit(
-      owner, bytes: bytes, growth: growth, once: origin, now: now())
+    if let refusal = writeOrder.admit(
+      origin, of: owner, bytes: bytes, growth: growth, by: quotas, now: now())
     {
       throw refusal
     }
@@ -85,15 +99,15 @@ extension Operations {
     // It frees what a request has taken.
     case .cancel: break
     case .set, .update:
-      try checkFreeSpace(as: identity, isRemoval: request.isRemoval, once: nil, by: owner)
+      try checkFreeSpace(as: identity, isRemoval: request.isRemoval)
       if !request.isRemoval, quotas?.countsGrowth(of: owner) == true || tree?.isFull == true {
         let values = request.treeWrite?.growthAtOnce(over: engine.root) ?? 0
         growth = max(values, bytes + request.locationCount * 64)
       }
-      try checkTree(as: identity, growth: growth, once: nil, by: owner)
+      try checkTree(as: identity, growth: growth)
     }
     guard let quotas, !owner.isExempt else { return }
-    if let refusal = quotas.admit(owner, bytes: bytes, growth: growth, once: nil, now: now()) {
+    if let refusal = quotas.admit(owner, bytes: bytes, growth: growth, now: now()) {
       throw refusal
     }
   }
@@ -153,23 +167,18 @@ extension Operations {
 
   /// - Throws: `WireError` if the trees have reached their bound and the write makes one larger, unless it is the
   ///   administrator's.
-  private func checkTree(
-    as identity: Identity, growth: Int, once origin: WriteOrigin?, by owner: WriteQuotas.Owner
-  ) throws(WireError) {
+  private func checkTree(as identity: Identity, growth: Int) throws(WireError) {
     guard let tree, tree.isFull, growth > 0 else { return }
     if case .administrator = identity { return }
-    if let origin { quotas?.noteRefusal(of: origin, by: owner, now: now()) }
     throw tree.refuse()
   }
 
   /// - Throws: `WireError` if the disk is almost full, unless the administrator removes data.
   private func checkFreeSpace(
-    as identity: Identity, isRemoval: @autoclosure () -> Bool, once origin: WriteOrigin?,
-    by owner: WriteQuotas.Owner
+    as identity: Identity, isRemoval: @autoclosure () -> Bool
   ) throws(WireError) {
     guard freeSpace.isLow else { return }
     if case .administrator = identity, isRemoval() { return }
-    if let origin { quotas?.noteRefusal(of: origin, by: owner, now: now()) }
     throw freeSpace.refuse()
   }
 }

@@ -110,12 +110,15 @@ struct PendingTreeWrite: Transaction {
   func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
     // Before the write is applied, which takes time of the writer.
     try operations.checkDerivation(write, as: identity)
-    try operations.failedWrites.check(origin, from: quotaOwner.network, now: proposal.now)
+    try operations.writeOrder.check(origin, from: quotaOwner.network, now: proposal.now)
     return Decision(write, (), policy: policy, isBounded: policy != nil)
   }
 
+  func refused(_ error: any Error) {
+    operations.noteRefusal(of: origin, from: quotaOwner.network, error)
+  }
+
   func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
-    operations.note(origin, from: quotaOwner.network, outcome)
     switch outcome {
     case .success(let committed):
       operations.count(committed, for: quotaOwner)

@@ -31,11 +31,23 @@ extension Operations {
         }
         origin.owner = owner
         origin.network = turns?.network
-        try submit(write, once: origin, context)
+        try submit(write, once: origin, context.noting(origin, in: self))
+      case .undecoded(let origin, let error):
+        note(origin, as: identity, by: quotaOwner, error)
+        throw error
       }
     } catch {
       completion(.failure(wireError(error)))
     }
+  }
+
+  /// Notes that a write with `ONCE` was refused for a reason that passes, if the error is of this kind.
+  private func note(
+    _ origin: WriteOrigin, as identity: Identity, by owner: WriteQuotas.Owner, _ error: WireError
+  ) {
+    var origin = origin
+    origin.owner = self.owner(identity)
+    writeOrder.note(origin, from: owner.network, error, now: now())
   }
 
   /// Returns the owner of the writes that a connection may send again.
@@ -58,7 +70,19 @@ struct WriteContext: Sendable {
   var work: WorkBeforeWrite?
   /// The user and the network for which the write counts.
   let quotaOwner: WriteQuotas.Owner
-  let completion: @Sendable (Reply) -> Void
+  var completion: @Sendable (Reply) -> Void
+
+  /// Returns a context that notes a refusal of a write with `ONCE` before the client gets the reply.
+  func noting(_ origin: WriteOrigin, in operations: Operations) -> WriteContext {
+    var context = self
+    context.completion = { [completion, network = quotaOwner.network] reply in
+      if case .failure(let error) = reply {
+        operations.writeOrder.note(origin, from: network, error, now: operations.now())
+      }
+      completion(reply)
+    }
+    return context
+  }
 
   /// Begins a part of the work before the writer gets the write.
   func begin(_ body: @escaping @Sendable () async -> Void) {

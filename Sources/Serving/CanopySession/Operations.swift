@@ -81,8 +81,8 @@ public final class Operations: Sendable {
   let preparedEnds = PreparedEnds()
   /// Bounds the lines of the log about on-disconnect writes that are not made.
   let droppedWriteLines = Mutex(LogLineLimit())
-  /// The writes with `ONCE` that failed for a reason that passes.
-  let failedWrites = FailedWrites()
+  /// The order of writes with `ONCE` after a refusal for a reason that passes.
+  let writeOrder = WriteOrder()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
   /// Admits one caller of `hashing` at a time, which takes many turns of `longWork`.

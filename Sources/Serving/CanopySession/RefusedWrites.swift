@@ -1,7 +1,5 @@
 internal import CanopyEngine
 internal import CanopyTree
-internal import CanopyWire
-internal import Synchronization
 
 /// The refused writes of each client of `ONCE`, so that later writes of the client do not overtake them.
 ///
@@ -17,8 +15,8 @@ struct RefusedWrites: Sendable {
   private struct Client {
     /// The numbers of the writes, ascending.
     var numbers: [Int64] = []
-    /// The time of the first refusal.
-    let at: Int64
+    /// The time of the last refusal of the first of them.
+    var at: Int64
     /// The owner of the first refused write.
     let owner: ByteString?
   }
@@ -51,10 +49,16 @@ struct RefusedWrites: Sendable {
     origin.network = network
     let owner = known.map { $0.owner } ?? origin.rememberedOwner
     var client = present(origin, now) ?? Client(at: now, owner: owner)
-    guard !client.numbers.contains(origin.number) else { return }
-    client.numbers.append(origin.number)
-    client.numbers.sort()
-    client.numbers = Array(client.numbers.prefix(RefusedWrites.numbersMax))
+    if !client.numbers.contains(origin.number) {
+      client.numbers.append(origin.number)
+      client.numbers.sort()
+      client.numbers = Array(client.numbers.prefix(RefusedWrites.numbersMax))
+    } else if client.numbers.first == origin.number {
+      // It came again, so the client has not given it up.
+      client.at = now
+    } else {
+      return
+    }
     clients[name] = client
     names.use(name, of: owner, changing: known == nil ? 1 : 0)
     while names.count > RefusedWrites.clientsMax, let surplus = names.first() { remove(surplus) }
@@ -89,71 +93,4 @@ struct RefusedWrites: Sendable {
     client.numbers.removeAll { $0 <= origin.seen }
     return overflow || age >= RefusedWrites.orderMax || client.numbers.isEmpty ? nil : client
   }
-}
-
-/// The writes that the engine has refused for a reason that passes, such as a failure of the journal. Later writes of
-/// the same client may wait in the engine's queue at that time. Safe to use from any thread.
-final class FailedWrites: Sendable {
-  private let state = Mutex(RefusedWrites())
-  /// The number of clients, so that most writes take no lock.
-  private let count = Atomic(0)
-
-  /// Checks that a write does not overtake an earlier one of its client that failed. Called when it is decided.
-  ///
-  /// - Parameter network: the remote network of the client; nil for this machine.
-  /// - Throws: `WireError` if it does.
-  func check(_ origin: WriteOrigin?, from network: String?, now: Int64) throws(WireError) {
-    guard let origin, count.load(ordering: .relaxed) > 0 else { return }
-    let isBlocked = change { refused in
-      let isBlocked = refused.blocks(origin, now: now)
-      if isBlocked {
-        refused.note(origin, from: network, now: now)
-      } else {
-        refused.forget(origin, now: now)
-      }
-      return isBlocked
-    }
-    if isBlocked { throw .earlierFailed }
-  }
-
-  /// Notes the failure of a write.
-  ///
-  /// - Parameter network: the remote network of the client; nil for this machine.
-  func note(_ origin: WriteOrigin, from network: String?, _ error: any Error, now: Int64) {
-    switch error {
-    case EngineError.journalFailed, EngineError.outcomeUnknown, EngineError.overloaded,
-      EngineError.treeFull:
-      change { $0.note(origin, from: network, now: now) }
-    case is RepeatedWrite:
-      guard count.load(ordering: .relaxed) > 0 else { return }
-      change { $0.forget(origin, now: now) }
-    default: break
-    }
-  }
-
-  @discardableResult
-  private func change<R: Sendable>(_ body: (inout RefusedWrites) -> R) -> R {
-    state.withLock { state in
-      defer { count.store(state.count, ordering: .relaxed) }
-      return body(&state)
-    }
-  }
-}
-
-extension Operations {
-  /// Notes the outcome of a write that its client may send again.
-  ///
-  /// - Parameter network: the remote network of the client; nil for this machine.
-  func note<Result>(
-    _ origin: WriteOrigin?, from network: String?,
-    _ outcome: Swift.Result<Committed<Result>, any Error>
-  ) {
-    guard let origin, case .failure(let error) = outcome else { return }
-    failedWrites.note(origin, from: network, error, now: now())
-  }
-}
-
-extension WireError {
-  fileprivate static let earlierFailed = WireError(
-    .unavailable, "an earlier write of this client was not made; send it again first")
 }

@@ -66,7 +66,7 @@ extension Request {
       .administration(.client), .administration(.endClient), .administration(.metrics),
       .administration(.log), .administration(.namespaces), .administration(.makePass),
       .administration(.endPass), .administration(.makeBackup), .administration(.listBackups),
-      .write(.blog), .read, .account, .listen:
+      .write(.blog), .write(.undecoded), .read, .account, .listen:
       0
     }
   }

@@ -14,9 +14,8 @@ internal import Synchronization
 /// empty, writes of the network that make the tree larger are refused.
 ///
 /// A refused write does not count. Its error names the time to wait, and until then every write of the same user or
-/// network is refused. So a client that has sent several writes ahead can send all of them again in their order. The order
-/// of writes with `ONCE` is kept however long they are under way: after a refusal, later writes of the client are refused
-/// until the refused one comes again.
+/// network is refused. So a client that has sent several writes ahead can send all of them again in their order.
+/// `WriteOrder` keeps the order of writes with `ONCE` however long they are under way.
 ///
 /// The buckets are in memory, and those of each node are its own. Safe to use from any thread.
 public final class WriteQuotas: Sendable {
@@ -47,13 +46,10 @@ public final class WriteQuotas: Sendable {
     var networks: QuotaBuckets<String>
     /// The bytes added to the tree; nil for no bound.
     var growths: QuotaBuckets<String>?
-    var refusedWrites = RefusedWrites()
     var refused: [Reason: Int] = [:]
   }
 
   private let state: Mutex<State>
-  /// The number of clients of `ONCE` with a refused write, so that most writes of exempt callers take no lock.
-  private let refusedClientCount = Atomic(0)
   /// Whether users on this machine are exempt.
   private let exemptsThisMachine: Bool
   private let boundsGrowth: Bool
@@ -118,30 +114,14 @@ public final class WriteQuotas: Sendable {
   ///
   /// - Parameters:
   ///   - growth: the bytes that it adds to the tree; 0 or less if it adds none.
-  ///   - origin: identifies a write that its client may send again; nil for others.
   ///   - now: the time in milliseconds since 1970.
-  func admit(
-    _ owner: Owner, bytes: Int, growth: Int = 0, once origin: WriteOrigin?, now: Int64
-  ) -> WireError? {
-    if owner.isExempt {
-      // Its write may have been refused for lack of space.
-      guard let origin, refusedClientCount.load(ordering: .relaxed) > 0 else { return nil }
-      return state.withLock { state in
-        isInOrder(origin, now: now, &state) ? nil : state.refuse(.order, after: Self.waitMin)
-      }
-    }
+  func admit(_ owner: Owner, bytes: Int, growth: Int = 0, now: Int64) -> WireError? {
+    guard !owner.isExempt else { return nil }
     return state.withLock { state in
-      if let refusal = state.refuse(owner, now: now) {
-        if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
-        return refusal
-      }
+      if let refusal = state.refuse(owner, now: now) { return refusal }
       // Other writes go on meanwhile, so this wait is not kept.
       if growth > 0, let key = owner.network, let wait = state.growths?.wait(key, now: now) {
-        if let origin { noteRefusal(of: origin, by: owner, now: now, &state) }
         return state.refuse(.growth, after: max(wait, Self.waitMin))
-      }
-      if let origin, !isInOrder(origin, now: now, &state) {
-        return state.refuse(.order, after: Self.waitMin)
       }
       if growth > 0, let key = owner.network {
         state.growths?.charge(key, writes: 0, bytes: growth, now: now)
@@ -173,23 +153,13 @@ public final class WriteQuotas: Sendable {
     state.withLock { $0.growths?.charge(key, writes: 0, bytes: growth, now: now) }
   }
 
-  /// Notes that a write was refused for another reason, so that later writes of its client do not overtake it.
-  func noteRefusal(of origin: WriteOrigin, by owner: Owner, now: Int64) {
-    state.withLock { noteRefusal(of: origin, by: owner, now: now, &$0) }
-  }
-
-  private func noteRefusal(
-    of origin: WriteOrigin, by owner: Owner, now: Int64, _ state: inout State
-  ) {
-    state.refusedWrites.note(origin, from: owner.network, now: now)
-    refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed)
-  }
-
-  private func isInOrder(_ origin: WriteOrigin, now: Int64, _ state: inout State) -> Bool {
-    defer { refusedClientCount.store(state.refusedWrites.count, ordering: .relaxed) }
-    if state.refusedWrites.blocks(origin, now: now) { return false }
-    state.refusedWrites.forget(origin, now: now)
-    return true
+  /// Returns the error for a write that would overtake a refused one of its client. Until the quotas have room, it names
+  /// their time to wait.
+  func refuseForOrder(_ owner: Owner, now: Int64) -> WireError {
+    state.withLock { state in
+      (owner.isExempt ? nil : state.refuse(owner, now: now))
+        ?? state.refuse(.order, after: Self.waitMin)
+    }
   }
 }
 

@@ -12,6 +12,7 @@ extension WriteRequest {
     case .push(let path, let value):
       TreeWrite.set(Location(path), value).bytes(atMost: bytesMax)
     case .tree(let write), .once(_, let write): write.bytes(atMost: bytesMax)
+    case .undecoded: 0
     }
   }
 
@@ -19,7 +20,7 @@ extension WriteRequest {
   var isRemoval: Bool {
     switch self {
     case .blog(.delete), .blog(.uncomment): true
-    case .blog, .push: false
+    case .blog, .push, .undecoded: false
     case .tree(let write), .once(_, let write): write.isRemoval
     }
   }

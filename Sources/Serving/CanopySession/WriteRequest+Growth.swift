@@ -20,6 +20,7 @@ extension WriteRequest {
       // A key that does not exist yet.
       TreeWrite.set(Location(path.child(Key(index: 0))), value).growthAtOnce(over: root)
     case .tree(let write), .once(_, let write): write.growthAtOnce(over: root)
+    case .undecoded: 0
     }
   }
 }

@@ -140,4 +140,38 @@ import Testing
       #expect(store.groups.last.map { $0 >= 100 } == true)
     }
   }
+
+  /// A transaction that tells when it is decided, refused and completed.
+  private struct Told: Transaction {
+    let place: String
+    var error: EngineError?
+    let events: Answers<String>
+
+    func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
+      events.add("decide \(place)")
+      if let error { throw error }
+      return Decision(try Write(setting: [Assignment(try Path(place), 1)]), ())
+    }
+
+    func refused(_ error: any Error) { events.add("refuse \(place)") }
+
+    func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
+      events.add("complete \(place)")
+    }
+  }
+
+  @Test func `a refusal is told before the next request of the batch is decided`() async throws {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let first = journal.holdNextAppend()
+      engine.submitSet("first", 1, Answers<Outcome>())
+      await first.reached()
+      let events = Answers<String>()
+      engine.submit(Told(place: "a", error: .denied, events: events))
+      engine.submit(Told(place: "b", events: events))
+      first.open()
+      let expected = ["decide a", "refuse a", "decide b", "complete a", "complete b"]
+      #expect(await events.wait(for: expected.count) == expected)
+    }
+  }
 }

@@ -161,4 +161,25 @@ import Testing
     options.query = .all
     #expect(options == GetOptions() && options.query == .all)
   }
+
+  @Test func `the identity of a write is found in the beginning of its line`() throws {
+    let long = String(repeating: "x", count: 65)
+    func origin(_ line: String) -> WriteOrigin? {
+      Array(line.utf8).withUnsafeBytes { Request.origin(inBeginningOf: $0) }
+    }
+    let expected = try WriteOrigin(client: "c", number: 5, seen: 3)
+    for line in [
+      "ONCE c 5 3 SET /a \"unfinished", "  once \"c\"  5 3 UPDATE / {\"a\":[1", "Once c 5 3",
+      "ONCE c 5 3 SET /a \"\(String(repeating: "y", count: 1_000))\"",
+    ] {
+      #expect(origin(line) == expected, "\(line.prefix(40))")
+    }
+    for line in [
+      "", "   ", "ONCE", "ONCE c 5", "ONCE c 5 5 SET /a 1", "ONCE c x 1 SET /a 1", "SET c 5 3",
+      "ONCEc 5 3 SET /a 1", "ONCE \(long) 5 3 SET /a 1",
+      "ONCE \(String(repeating: " ", count: 600))c 5 3 SET /a 1",
+    ] {
+      #expect(origin(line) == nil, "\(line.prefix(40))")
+    }
+  }
 }

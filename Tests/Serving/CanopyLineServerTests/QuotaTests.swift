@@ -250,6 +250,58 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a write with ONCE does not overtake one that has no place in the tree`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.treeMax = 150_000
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      try await server.set("/fill", "\"\(String(repeating: "x", count: 110_000))\"")
+      let ada = try await server.connect(as: "ada")
+      TreeCount.finish()
+      let once = "ONCE 0123456789abcdef"
+      let writes = [
+        "\(once) 1 0 SET /t \"\(String(repeating: "y", count: 50_000))\"", "\(once) 2 0 SET /t 2",
+      ]
+      // Both may be decided in one batch.
+      for _ in 0..<5 {
+        try await ada.send(writes.map { $0 + "\n" }.joined())
+        for reply in try await ada.readLines(2) {
+          expectReply(reply, to: "a write", hasPrefix: "-UNAVAILABLE")
+        }
+      }
+      try await server.set("/fill", "null")
+      TreeCount.finish()
+      for write in writes { try await ada.value(write) }
+      try await ada.expect("GET /t", "+2")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write with ONCE does not overtake one that there was no memory to decode`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.memoryMax = 600_000
+    } _: { server in
+      try await server.set(rules: Self.openRules)
+      let ada = try await server.connect(as: "ada")
+      let once = "ONCE 0123456789abcdef"
+      let long = "\(once) 1 0 SET /t \"\(String(repeating: "y", count: 300_000))\"\n"
+      try await ada.send(long + "\(once) 2 0 SET /t 2\n\(once) 3 0 SET /t 3\n")
+      let replies = try await ada.readLines(3)
+      expectReply(replies[0], to: "write 1", hasPrefix: "-OVERLOADED")
+      for reply in replies.dropFirst() {
+        #expect(reply.contains("an earlier write of this client"), "\(reply)")
+      }
+      try await ada.expect("GET /t", "+null")
+      for number in 1...3 { try await ada.value("\(once) \(number) 0 SET /t \(number)") }
+      try await ada.expect("GET /t", "+3")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `without space only removals by the administrator are made, and reads go on`(
     _ depth: Depth
   ) async throws {

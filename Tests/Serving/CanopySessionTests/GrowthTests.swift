@@ -71,7 +71,7 @@ import Testing
 
   /// Returns the bytes that have counted for an address that has exceeded its bound.
   private func used(_ quotas: WriteQuotas) throws -> Int64 {
-    let refusal = quotas.admit(owner, bytes: 1, growth: 1, once: nil, now: ManualClock().now)
+    let refusal = quotas.admit(owner, bytes: 1, growth: 1, now: ManualClock().now)
     return Self.bytesMax + (try #require(refusal?.retryMilliseconds)) / 1_000
   }
 

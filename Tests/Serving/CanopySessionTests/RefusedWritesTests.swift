@@ -1,5 +1,5 @@
-import CanopyEngine
 import CanopyTree
+import CanopyWire
 import Testing
 
 @testable import CanopySession
@@ -101,18 +101,32 @@ struct RefusedWritesTests {
   }
 
   @Test func `a write that is blocked is remembered as refused itself`() throws {
-    let failed = FailedWrites()
-    failed.note(try origin(1), from: nil, EngineError.journalFailed, now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(2), from: nil, now: 0) }
-    try failed.check(origin(1), from: nil, now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(3), from: nil, now: 0) }
+    let order = WriteOrder()
+    order.note(try origin(1), from: nil, WireError(.unavailable, "the journal failed"), now: 0)
+    #expect(throws: WireError.self) { try order.check(origin(2), from: nil, now: 0) }
+    try order.check(origin(1), from: nil, now: 0)
+    #expect(throws: WireError.self) { try order.check(origin(3), from: nil, now: 0) }
     // The repeat of a write that was made is not decided again.
-    failed.note(try origin(2), from: nil, RepeatedWrite(sequence: 1), now: 0)
-    #expect(throws: (any Error).self) { try failed.check(origin(4), from: nil, now: 0) }
-    try failed.check(origin(3), from: nil, now: 0)
-    try failed.check(origin(4), from: nil, now: 0)
+    order.noteRepeat(of: try origin(2), now: 0)
+    #expect(throws: WireError.self) { try order.check(origin(4), from: nil, now: 0) }
+    try order.check(origin(3), from: nil, now: 0)
+    try order.check(origin(4), from: nil, now: 0)
     // Another error is the last word.
-    failed.note(try origin(4), from: nil, EngineError.denied, now: 0)
-    try failed.check(origin(5), from: nil, now: 0)
+    order.note(try origin(4), from: nil, WireError(.permissionDenied, "no"), now: 0)
+    try order.check(origin(5), from: nil, now: 0)
+  }
+
+  @Test func `a write that is refused each time it comes keeps later ones waiting`() throws {
+    var refused = RefusedWrites()
+    let minute = RefusedWrites.orderMax
+    for now in [0, minute - 1, 2 * minute - 2] {
+      #expect(try now == 0 || refused.blocks(origin(4), now: now))
+      refused.note(try origin(3), now: now)
+    }
+    // A later one that comes again says nothing about the first.
+    refused.note(try origin(4), now: 3 * minute - 4)
+    refused.note(try origin(4), now: 3 * minute - 3)
+    #expect(try refused.blocks(origin(5), now: 3 * minute - 3))
+    #expect(try !refused.blocks(origin(5), now: 3 * minute - 2))
   }
 }

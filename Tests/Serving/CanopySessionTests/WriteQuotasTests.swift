@@ -32,40 +32,40 @@ struct WriteQuotasTests {
     let quotas = quotas()
     let ada = quotas.owner(user: "ada", network: "1")
     let other = quotas.owner(user: "ada", network: "2")
-    #expect(quotas.admit(ada, bytes: 1, once: nil, now: 0) == nil)
+    #expect(quotas.admit(ada, bytes: 1, now: 0) == nil)
     expectRefusal(
-      quotas.admit(other, bytes: 1, once: nil, now: 0), of: "a write of ada", .rateLimited)
+      quotas.admit(other, bytes: 1, now: 0), of: "a write of ada", .rateLimited)
     let bob = quotas.owner(user: "bob", network: "1")
-    #expect(quotas.admit(bob, bytes: 1, once: nil, now: 0) == nil)
+    #expect(quotas.admit(bob, bytes: 1, now: 0) == nil)
     let eve = quotas.owner(user: "eve", network: "1")
-    let refusal = quotas.admit(eve, bytes: 1, once: nil, now: 0)
+    let refusal = quotas.admit(eve, bytes: 1, now: 0)
     #expect(refusal?.sentence.contains("your address") == true)
     #expect(refusal?.retryMilliseconds == 1_000)
     // A refused write counts for nobody: eve can write from elsewhere.
     let elsewhere = quotas.owner(user: "eve", network: "3")
-    #expect(quotas.admit(elsewhere, bytes: 1, once: nil, now: 0) == nil)
+    #expect(quotas.admit(elsewhere, bytes: 1, now: 0) == nil)
     #expect(quotas.refused.map(\.count) == [1, 1, 0, 0])
   }
 
   @Test func `after a refusal later writes of a client wait for the refused one`() throws {
-    let quotas = quotas()
+    let (quotas, order) = (quotas(), WriteOrder())
     let ada = quotas.owner(user: "ada", network: "1")
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(1), now: 0) == nil)
+    #expect(order.admit(try origin(1), of: ada, bytes: 1, by: quotas, now: 0) == nil)
     for number: Int64 in [2, 3] {
-      #expect(quotas.admit(ada, bytes: 1, once: try origin(number), now: 0) != nil)
+      #expect(order.admit(try origin(number), of: ada, bytes: 1, by: quotas, now: 0) != nil)
     }
-    let early = quotas.admit(ada, bytes: 1, once: try origin(3), now: 1_000)
+    let early = order.admit(try origin(3), of: ada, bytes: 1, by: quotas, now: 1_000)
     #expect(early?.sentence.contains("earlier write") == true)
     #expect(early?.retryMilliseconds == 1_000)
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(2), now: 1_000) == nil)
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(3), now: 2_000) == nil)
+    #expect(order.admit(try origin(2), of: ada, bytes: 1, by: quotas, now: 1_000) == nil)
+    #expect(order.admit(try origin(3), of: ada, bytes: 1, by: quotas, now: 2_000) == nil)
     // A client that has given a write up says so by the number that it has seen.
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(4), now: 2_000) != nil)
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(6, seen: 4), now: 3_000) == nil)
+    #expect(order.admit(try origin(4), of: ada, bytes: 1, by: quotas, now: 2_000) != nil)
+    #expect(order.admit(try origin(6, seen: 4), of: ada, bytes: 1, by: quotas, now: 3_000) == nil)
     // Others need not wait for longer than a minute.
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(7), now: 3_000) != nil)
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(8), now: 62_999) != nil)
-    #expect(quotas.admit(ada, bytes: 1, once: try origin(8), now: 63_000) == nil)
+    #expect(order.admit(try origin(7), of: ada, bytes: 1, by: quotas, now: 3_000) != nil)
+    #expect(order.admit(try origin(8), of: ada, bytes: 1, by: quotas, now: 62_999) != nil)
+    #expect(order.admit(try origin(8), of: ada, bytes: 1, by: quotas, now: 63_000) == nil)
   }
 
   @Test func `a post counts with all of its bytes`() {
@@ -77,14 +77,14 @@ struct WriteQuotasTests {
   }
 
   @Test func `the order also holds for callers whose writes do not count`() throws {
-    let quotas = quotas()
+    let (quotas, order) = (quotas(), WriteOrder())
     let owner = WriteQuotas.Owner()
-    #expect(quotas.admit(owner, bytes: 1, once: try origin(1), now: 0) == nil)
-    quotas.noteRefusal(of: try origin(2), by: owner, now: 0)
-    let early = quotas.admit(owner, bytes: 1, once: try origin(3), now: 0)
+    #expect(order.admit(try origin(1), of: owner, bytes: 1, by: quotas, now: 0) == nil)
+    order.note(try origin(2), from: nil, WireError(.unavailable, "the disk is full"), now: 0)
+    let early = order.admit(try origin(3), of: owner, bytes: 1, by: quotas, now: 0)
     expectRefusal(early, of: "write 3 before write 2", .rateLimited)
-    #expect(quotas.admit(owner, bytes: 1, once: try origin(2), now: 0) == nil)
-    #expect(quotas.admit(owner, bytes: 1, once: try origin(3), now: 0) == nil)
+    #expect(order.admit(try origin(2), of: owner, bytes: 1, by: quotas, now: 0) == nil)
+    #expect(order.admit(try origin(3), of: owner, bytes: 1, by: quotas, now: 0) == nil)
   }
 
   @Test func `the space is low below the bound, and enough again an eighth above it`() {
@@ -112,28 +112,28 @@ struct WriteQuotasTests {
     let bob = quotas.owner(user: "bob", network: "192.0.2.1")
     let other = quotas.owner(user: "ada", network: "192.0.2.2")
     #expect(quotas.countsGrowth(of: ada) && !quotas.countsGrowth(of: WriteQuotas.Owner()))
-    #expect(quotas.admit(ada, bytes: 1, growth: 86_399, once: nil, now: 0) == nil)
-    #expect(quotas.admit(bob, bytes: 1, growth: 101, once: nil, now: 0) == nil)
-    let refusal = quotas.admit(ada, bytes: 1, growth: 1, once: nil, now: 0)
+    #expect(quotas.admit(ada, bytes: 1, growth: 86_399, now: 0) == nil)
+    #expect(quotas.admit(bob, bytes: 1, growth: 101, now: 0) == nil)
+    let refusal = quotas.admit(ada, bytes: 1, growth: 1, now: 0)
     expectRefusal(refusal, of: "a write of ada that adds 1 byte", .rateLimited, "in a day")
     #expect(refusal?.retryMilliseconds == 101_000)
     for growth in [0, -50] {
-      #expect(quotas.admit(bob, bytes: 1, growth: growth, once: nil, now: 0) == nil)
+      #expect(quotas.admit(bob, bytes: 1, growth: growth, now: 0) == nil)
     }
-    #expect(quotas.admit(other, bytes: 1, growth: 1, once: nil, now: 0) == nil)
-    let early = quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 100_999)
+    #expect(quotas.admit(other, bytes: 1, growth: 1, now: 0) == nil)
+    let early = quotas.admit(bob, bytes: 1, growth: 1, now: 100_999)
     expectRefusal(early, of: "a write of bob that adds 1 byte", .rateLimited)
-    #expect(quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 101_000) == nil)
+    #expect(quotas.admit(bob, bytes: 1, growth: 1, now: 101_000) == nil)
     // Further bytes of a large write.
     quotas.charge(bob, growth: 1_000, now: 101_000)
-    let wait = quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 101_000)?.retryMilliseconds
+    let wait = quotas.admit(bob, bytes: 1, growth: 1, now: 101_000)?.retryMilliseconds
     #expect(wait == 1_001_000)
     #expect(quotas.refused.last.map { $0.reason == "growth" && $0.count == 3 } == true)
     // Everything comes back in a day.
     #expect(
-      quotas.admit(bob, bytes: 1, growth: 86_400, once: nil, now: 86_400_000 + 1_102_000) == nil)
+      quotas.admit(bob, bytes: 1, growth: 86_400, now: 86_400_000 + 1_102_000) == nil)
     #expect(
-      quotas.admit(bob, bytes: 1, growth: 1, once: nil, now: 86_400_000 + 1_102_000)?.code
+      quotas.admit(bob, bytes: 1, growth: 1, now: 86_400_000 + 1_102_000)?.code
         == .rateLimited)
   }
 
@@ -142,7 +142,7 @@ struct WriteQuotasTests {
     let ada = quotas.owner(user: "ada", network: "192.0.2.1")
     #expect(!quotas.countsGrowth(of: ada))
     for _ in 0..<10 {
-      #expect(quotas.admit(ada, bytes: 1, growth: .max / 2, once: nil, now: 0) == nil)
+      #expect(quotas.admit(ada, bytes: 1, growth: .max / 2, now: 0) == nil)
     }
   }
 }

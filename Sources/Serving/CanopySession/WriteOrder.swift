@@ -1,0 +1,129 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+internal import Synchronization
+
+/// The order of the writes of each client of `ONCE` in one namespace, after a refusal for a reason that passes.
+///
+/// A write is looked up twice. When it is admitted, a client with an earlier write that was refused is told to wait, and
+/// the write costs nothing else. When it is decided, no earlier write may have failed meanwhile: later writes of the same
+/// client may already wait in the engine's queue at that time. Each refusal is noted before the next write of the client
+/// is looked up, in both tables. Safe to use from any thread.
+final class WriteOrder: Sendable {
+  private struct State {
+    /// The refused writes that have not been admitted since.
+    var admission = RefusedWrites()
+    /// The refused writes that have not been decided since.
+    var decision = RefusedWrites()
+  }
+
+  private let state = Mutex(State())
+  /// The number of clients in both tables, so that most writes take no lock.
+  private let count = Atomic(0)
+
+  /// Counts a write in the quotas, or returns the error with which it is refused: also if an earlier write of its client
+  /// was refused and has yet to come again. O(1).
+  ///
+  /// The writes of an exempt caller do not count, but are kept in order.
+  ///
+  /// - Parameters:
+  ///   - origin: identifies a write that its client may send again; nil for others.
+  ///   - growth: the bytes that it adds to the tree; 0 or less if it adds none.
+  ///   - quotas: the quotas; nil for none.
+  ///   - now: the time in milliseconds since 1970.
+  func admit(
+    _ origin: WriteOrigin?, of owner: WriteQuotas.Owner, bytes: Int, growth: Int = 0,
+    by quotas: WriteQuotas?, now: Int64
+  ) -> WireError? {
+    if let origin, count.load(ordering: .relaxed) > 0 {
+      let isInOrder = change { $0.admission.admits(origin, from: owner.network, now: now) }
+      guard isInOrder else {
+        return quotas?.refuseForOrder(owner, now: now) ?? .earlierFailed
+      }
+    }
+    guard let refusal = quotas?.admit(owner, bytes: bytes, growth: growth, now: now) else {
+      return nil
+    }
+    note(origin, from: owner.network, refusal, now: now)
+    return refusal
+  }
+
+  /// Checks that a write does not overtake an earlier one of its client that failed. Called when it is decided.
+  ///
+  /// - Parameter network: the remote network of the client; nil for this machine.
+  /// - Throws: `WireError` if it does.
+  func check(_ origin: WriteOrigin?, from network: String?, now: Int64) throws(WireError) {
+    guard let origin, count.load(ordering: .relaxed) > 0 else { return }
+    let isInOrder = change { $0.decision.admits(origin, from: network, now: now) }
+    if !isInOrder { throw .earlierFailed }
+  }
+
+  /// Notes the refusal of a write. A final error is the last word about it, and notes nothing.
+  ///
+  /// - Parameters:
+  ///   - error: the error that its client gets.
+  ///   - network: the remote network of the client; nil for this machine.
+  func note(_ origin: WriteOrigin?, from network: String?, _ error: WireError, now: Int64) {
+    guard let origin, error.code.isTransient else { return }
+    change { state in
+      state.admission.note(origin, from: network, now: now)
+      state.decision.note(origin, from: network, now: now)
+    }
+  }
+
+  /// Notes that a write was made before, and is not decided again.
+  func noteRepeat(of origin: WriteOrigin?, now: Int64) {
+    guard let origin, count.load(ordering: .relaxed) > 0 else { return }
+    change { $0.decision.forget(origin, now: now) }
+  }
+
+  @discardableResult
+  private func change<R: Sendable>(_ body: (inout State) -> R) -> R {
+    state.withLock { state in
+      defer { count.store(state.admission.count + state.decision.count, ordering: .relaxed) }
+      return body(&state)
+    }
+  }
+}
+
+extension RefusedWrites {
+  /// Whether a write is in its order. Notes it as refused if it is not, and forgets its refusal if it is.
+  fileprivate mutating func admits(
+    _ origin: WriteOrigin, from network: String?, now: Int64
+  ) -> Bool {
+    guard !blocks(origin, now: now) else {
+      note(origin, from: network, now: now)
+      return false
+    }
+    forget(origin, now: now)
+    return true
+  }
+}
+
+extension Operations {
+  /// Notes the error of a write that its client may send again, before the writes behind it in the batch are decided.
+  /// Call it on the engine's thread, from `Transaction.refused`.
+  func noteRefusal(of origin: WriteOrigin?, from network: String?, _ error: any Error) {
+    guard let origin else { return }
+    if error is RepeatedWrite {
+      writeOrder.noteRepeat(of: origin, now: now())
+    } else {
+      writeOrder.note(origin, from: network, wireError(error), now: now())
+    }
+  }
+}
+
+extension WireError.Code {
+  /// Whether the same request may succeed later, so that its client may send it again.
+  var isTransient: Bool {
+    switch self {
+    case .overloaded, .unavailable, .rateLimited: true
+    default: false
+    }
+  }
+}
+
+extension WireError {
+  fileprivate static let earlierFailed = WireError(
+    .unavailable, "an earlier write of this client was not made; send it again first")
+}
