@@ -34,7 +34,7 @@ enum Interruption {
         let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
         source.setEventHandler {
           isEnding.store(true, ordering: .releasing)
-          for path in folders.withLock({ $0 }) { remove(path) }
+          remove(folders.withLock { $0 })
           // At once, so that the command does not create anything again.
           _exit(128 + number)
         }
@@ -54,12 +54,22 @@ enum Interruption {
     unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self)
   }
 
-  /// Removes a file or a folder. The command may be writing into the folder meanwhile, and then the first try may fail.
-  private static func remove(_ path: String) {
-    for _ in 0..<10 {
-      var status = stat()
-      guard lstat(path, &status) == 0 else { return }
-      try? FileManager.default.removeItem(atPath: path)
+  /// Removes files and folders. The command goes on meanwhile, until it misses a file: it may write into a folder, so that
+  /// its removal fails, or be about to create one. So the removal ends when nothing has come back for a while.
+  private static func remove(_ paths: [String]) {
+    let (triesMax, quietTries, pause) = (200, 5, 0.01)
+    var quiet = 0
+    for _ in 0..<triesMax {
+      var found = false
+      for path in paths {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { continue }
+        found = true
+        try? FileManager.default.removeItem(atPath: path)
+      }
+      quiet = found ? 0 : quiet + 1
+      guard quiet < quietTries else { return }
+      Thread.sleep(forTimeInterval: pause)
     }
   }
 }
