@@ -49,7 +49,7 @@ extension Transaction {
   /// The default name.
   public var name: StaticString { "transaction" }
 
-  /// Nothing: `complete` is early enough.
+  /// Does nothing, because `complete` is early enough.
   public func refused(_ error: any Error) {}
 }
 

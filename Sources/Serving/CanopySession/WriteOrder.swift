@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// The order of the writes of each client of `ONCE` in one namespace, after a refusal for a reason that passes.
 ///
-/// A write is looked up twice. When it is admitted, a client with an earlier write that was refused is told to wait, and
-/// the write costs nothing else. When it is decided, no earlier write may have failed meanwhile: later writes of the same
+/// A write is looked up twice. When it is admitted, it is refused if an earlier write of the client was refused, and it
+/// costs nothing else. When it is decided, no earlier write may have failed meanwhile: later writes of the same
 /// client may already wait in the engine's queue at that time. Each refusal is noted before the next write of the client
 /// is looked up, in both tables. Safe to use from any thread.
 final class WriteOrder: Sendable {

@@ -141,8 +141,8 @@ import Testing
     }
   }
 
-  /// A transaction that tells when it is decided, refused and completed.
-  private struct Told: Transaction {
+  /// A transaction that reports when it is decided, refused and completed.
+  private struct Reporting: Transaction {
     let place: String
     var error: EngineError?
     let events: Answers<String>
@@ -160,15 +160,16 @@ import Testing
     }
   }
 
-  @Test func `a refusal is told before the next request of the batch is decided`() async throws {
+  @Test func `a refusal is reported before the next request of the batch is decided`() async throws
+  {
     let journal = FaultyJournal(store)
     try await withEngine(journal) { engine in
       let first = journal.holdNextAppend()
       engine.submitSet("first", 1, Answers<Outcome>())
       await first.reached()
       let events = Answers<String>()
-      engine.submit(Told(place: "a", error: .denied, events: events))
-      engine.submit(Told(place: "b", events: events))
+      engine.submit(Reporting(place: "a", error: .denied, events: events))
+      engine.submit(Reporting(place: "b", events: events))
       first.open()
       let expected = ["decide a", "refuse a", "decide b", "complete a", "complete b"]
       #expect(await events.wait(for: expected.count) == expected)
