@@ -45,31 +45,14 @@ extension Operations {
 
   /// Admits a write, and counts it.
   ///
+  /// - Parameter origin: identifies a write that its client may send again; nil for others.
   /// - Throws: `WireError` if the write is refused for now.
   func admit(
-    _ request: WriteRequest, as identity: Identity, for owner: WriteQuotas.Owner
-  ) throws(WireError) {
-    var origin: WriteOrigin?
-    switch request {
-    case .once(let sent, _):
-      origin = sent
-      origin?.owner = self.owner(identity)
-    case .undecoded: return
-    case .blog, .push, .tree: break
-    }
-    do throws(WireError) {
-      try admit(request, as: identity, for: owner, once: origin)
-    } catch {
-      // Before the next write of the client is admitted.
-      writeOrder.note(origin, from: owner.network, error, now: now())
-      throw error
-    }
-  }
-
-  private func admit(
     _ request: WriteRequest, as identity: Identity, for owner: WriteQuotas.Owner,
-    once origin: WriteOrigin?
+    once origin: WriteOrigin? = nil
   ) throws(WireError) {
+    // It is refused with an error of its own, and has no bytes to count.
+    if case .undecoded = request { return }
     try checkFreeSpace(as: identity, isRemoval: request.isRemoval)
     let counts = quotas?.countsGrowth(of: owner) == true
     let growth =

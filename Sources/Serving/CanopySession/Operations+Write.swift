@@ -15,39 +15,42 @@ extension Operations {
     after work: WorkBeforeWrite? = nil, completion: @escaping @Sendable (Reply) -> Void
   ) {
     let quotaOwner = quotaOwner(identity, at: address, turns)
-    let context = WriteContext(
+    var context = WriteContext(
       identity: identity, owner: identity.owner(at: address, turns), turns: turns, work: work,
       quotaOwner: quotaOwner, completion: completion)
+    let origin = origin(of: request, as: identity, turns)
+    if let origin { context = context.noting(origin, in: self) }
     do {
-      try admit(request, as: identity, for: quotaOwner)
+      try admit(request, as: identity, for: quotaOwner, once: origin)
       switch request {
       case .blog(let request): try submit(request, context)
       case .push(let path, let value): try push(path, value, context)
       case .tree(let write): try submit(write, once: nil, context)
-      case .once(var origin, let write):
-        let owner = owner(identity)
-        guard origin.isSecret || !owner.hasSameBytes(as: WriteOrigin.anonymousOwner) else {
+      case .once(_, let write):
+        if let origin, !origin.isSecret,
+          origin.owner?.hasSameBytes(as: WriteOrigin.anonymousOwner) == true
+        {
           throw WireError.clientCanBeGuessed
         }
-        origin.owner = owner
-        origin.network = turns?.network
-        try submit(write, once: origin, context.noting(origin, in: self))
-      case .undecoded(let origin, let error):
-        note(origin, as: identity, by: quotaOwner, error)
-        throw error
+        try submit(write, once: origin, context)
+      case .undecoded(_, let error): throw error
       }
     } catch {
-      completion(.failure(wireError(error)))
+      context.completion(.failure(wireError(error)))
     }
   }
 
-  /// Notes that a write with `ONCE` was refused for a reason that passes, if the error is of this kind.
-  private func note(
-    _ origin: WriteOrigin, as identity: Identity, by owner: WriteQuotas.Owner, _ error: WireError
-  ) {
-    var origin = origin
-    origin.owner = self.owner(identity)
-    writeOrder.note(origin, from: owner.network, error, now: now())
+  /// Returns the identity of a write that its client may send again; nil for any other.
+  private func origin(
+    of request: WriteRequest, as identity: Identity, _ turns: TurnGroup?
+  ) -> WriteOrigin? {
+    switch request {
+    case .once(var origin, _), .undecoded(var origin, _):
+      origin.owner = owner(identity)
+      origin.network = turns?.network
+      return origin
+    case .blog, .push, .tree: return nil
+    }
   }
 
   /// Returns the owner of the writes that a connection may send again.
@@ -72,13 +75,13 @@ struct WriteContext: Sendable {
   let quotaOwner: WriteQuotas.Owner
   var completion: @Sendable (Reply) -> Void
 
-  /// Returns a context that notes a refusal of a write with `ONCE` before the client gets the reply.
+  /// Returns a context that notes the outcome of a write with `ONCE` before the client gets the reply.
   func noting(_ origin: WriteOrigin, in operations: Operations) -> WriteContext {
     var context = self
     context.completion = { [completion, network = quotaOwner.network] reply in
-      if case .failure(let error) = reply {
-        operations.writeOrder.note(origin, from: network, error, now: operations.now())
-      }
+      var error: WireError?
+      if case .failure(let failure) = reply { error = failure }
+      operations.writeOrder.note(origin, from: network, error, now: operations.now())
       completion(reply)
     }
     return context

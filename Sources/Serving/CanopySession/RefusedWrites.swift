@@ -77,8 +77,19 @@ struct RefusedWrites: Sendable {
 
   /// Notes that a write has come in its order. Forgets its refusal, and those of earlier writes.
   mutating func forget(_ origin: WriteOrigin, now: Int64) {
+    forget(of: origin, now: now) { $0 <= origin.number }
+  }
+
+  /// Notes that a write has its final outcome. Forgets its refusal alone: earlier writes may have yet to come again.
+  mutating func settle(_ origin: WriteOrigin, now: Int64) {
+    forget(of: origin, now: now) { $0 == origin.number }
+  }
+
+  private mutating func forget(
+    of origin: WriteOrigin, now: Int64, where isForgotten: (Int64) -> Bool
+  ) {
     var client = present(origin, now)
-    client?.numbers.removeAll { $0 <= origin.number }
+    client?.numbers.removeAll(where: isForgotten)
     if let client, !client.numbers.isEmpty {
       clients[origin.rememberedName] = client
     } else {

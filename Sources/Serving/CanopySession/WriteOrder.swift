@@ -7,8 +7,8 @@ internal import Synchronization
 ///
 /// A write is looked up twice. When it is admitted, it is refused if an earlier write of the client was refused, and it
 /// costs nothing else. When it is decided, no earlier write may have failed meanwhile: later writes of the same
-/// client may already wait in the engine's queue at that time. Each refusal is noted before the next write of the client
-/// is looked up, in both tables. Safe to use from any thread.
+/// client may already wait in the engine's queue at that time. Each refusal is noted in both tables before the client gets
+/// the reply, and one by the engine also before the next write is decided. Safe to use from any thread.
 final class WriteOrder: Sendable {
   private struct State {
     /// The refused writes that have not been admitted since.
@@ -41,11 +41,7 @@ final class WriteOrder: Sendable {
         return quotas?.refuseForOrder(owner, now: now) ?? .earlierFailed
       }
     }
-    guard let refusal = quotas?.admit(owner, bytes: bytes, growth: growth, now: now) else {
-      return nil
-    }
-    note(origin, from: owner.network, refusal, now: now)
-    return refusal
+    return quotas?.admit(owner, bytes: bytes, growth: growth, now: now)
   }
 
   /// Checks that a write does not overtake an earlier one of its client that failed. Called when it is decided.
@@ -58,23 +54,24 @@ final class WriteOrder: Sendable {
     if !isInOrder { throw .earlierFailed }
   }
 
-  /// Notes the refusal of a write. A final error is the last word about it, and notes nothing.
+  /// Notes the outcome of a write. After a refusal for a reason that passes, later writes of the client wait until the write
+  /// comes again. Any other outcome is final, and they do not wait for this write.
   ///
   /// - Parameters:
-  ///   - error: the error that its client gets.
   ///   - network: the remote network of the client; nil for this machine.
-  func note(_ origin: WriteOrigin?, from network: String?, _ error: WireError, now: Int64) {
-    guard let origin, error.code.isTransient else { return }
-    change { state in
-      state.admission.note(origin, from: network, now: now)
-      state.decision.note(origin, from: network, now: now)
+  ///   - error: the error that its client gets; nil if the write was made, now or before.
+  func note(_ origin: WriteOrigin, from network: String?, _ error: WireError?, now: Int64) {
+    if let error, error.code.isTransient {
+      change { state in
+        state.admission.note(origin, from: network, now: now)
+        state.decision.note(origin, from: network, now: now)
+      }
+    } else if count.load(ordering: .relaxed) > 0 {
+      change { state in
+        state.admission.settle(origin, now: now)
+        state.decision.settle(origin, now: now)
+      }
     }
-  }
-
-  /// Notes that a write was made before, and is not decided again.
-  func noteRepeat(of origin: WriteOrigin?, now: Int64) {
-    guard let origin, count.load(ordering: .relaxed) > 0 else { return }
-    change { $0.decision.forget(origin, now: now) }
   }
 
   @discardableResult
@@ -105,11 +102,8 @@ extension Operations {
   /// Call it on the engine's thread, from `Transaction.refused`.
   func noteRefusal(of origin: WriteOrigin?, from network: String?, _ error: any Error) {
     guard let origin else { return }
-    if error is RepeatedWrite {
-      writeOrder.noteRepeat(of: origin, now: now())
-    } else {
-      writeOrder.note(origin, from: network, wireError(error), now: now())
-    }
+    writeOrder.note(
+      origin, from: network, error is RepeatedWrite ? nil : wireError(error), now: now())
   }
 }
 

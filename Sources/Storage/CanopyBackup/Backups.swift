@@ -199,7 +199,7 @@ public final class Backups: Sendable {
   public static func sentence(of error: any Error) -> String {
     switch error {
     case let error as BackupError: error.sentence
-    case let error as StoreError: error.sentenceOfServer
+    case let error as StoreError: StoreError.ofServer(error.sentence)
     default: "the backup cannot be written (\(error)): check the space on the disk"
     }
   }

@@ -134,10 +134,7 @@ public enum StoreError: Error, Equatable, Sendable {
     "no value is lost, because the checkpoint has them, but clients that resume from before it get the present state; "
     + "canopy repair makes a new folder without such commits"
 
-  /// The sentence for the log and the administrator of a running server.
-  public var sentenceOfServer: String { StoreError.ofServer(sentence) }
-
-  /// Returns the sentence of a problem with the advice for a running server.
+  /// Returns the sentence of a problem with the advice for a running server, for its log and its administrator.
   public static func ofServer(_ sentence: String) -> String {
     sentence.replacing(waysOut, with: waysOutOfServer)
   }

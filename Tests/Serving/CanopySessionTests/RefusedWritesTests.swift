@@ -105,15 +105,24 @@ struct RefusedWritesTests {
     order.note(try origin(1), from: nil, WireError(.unavailable, "the journal failed"), now: 0)
     #expect(throws: WireError.self) { try order.check(origin(2), from: nil, now: 0) }
     try order.check(origin(1), from: nil, now: 0)
+    order.note(try origin(1), from: nil, nil, now: 0)
     #expect(throws: WireError.self) { try order.check(origin(3), from: nil, now: 0) }
-    // The repeat of a write that was made is not decided again.
-    order.noteRepeat(of: try origin(2), now: 0)
+    // The repeat of a write that was made is not decided again, and says nothing about those before it.
+    order.note(try origin(3), from: nil, nil, now: 0)
+    #expect(throws: WireError.self) { try order.check(origin(3), from: nil, now: 0) }
+    order.note(try origin(2), from: nil, nil, now: 0)
     #expect(throws: WireError.self) { try order.check(origin(4), from: nil, now: 0) }
     try order.check(origin(3), from: nil, now: 0)
     try order.check(origin(4), from: nil, now: 0)
     // Another error is the last word.
-    order.note(try origin(4), from: nil, WireError(.permissionDenied, "no"), now: 0)
-    try order.check(origin(5), from: nil, now: 0)
+    order.note(try origin(5), from: nil, WireError(.overloaded, "later"), now: 0)
+    #expect(throws: WireError.self) { try order.check(origin(6), from: nil, now: 0) }
+    for number: Int64 in [5, 6] {
+      order.note(try origin(number), from: nil, WireError(.permissionDenied, "no"), now: 0)
+    }
+    try order.check(origin(7), from: nil, now: 0)
+    let refusal = order.admit(try origin(7), of: .init(), bytes: 1, by: nil, now: 0)
+    #expect(refusal == nil)
   }
 
   @Test func `a write that is refused each time it comes keeps later ones waiting`() throws {

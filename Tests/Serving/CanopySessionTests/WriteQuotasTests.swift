@@ -50,22 +50,29 @@ struct WriteQuotasTests {
   @Test func `after a refusal later writes of a client wait for the refused one`() throws {
     let (quotas, order) = (quotas(), WriteOrder())
     let ada = quotas.owner(user: "ada", network: "1")
-    #expect(order.admit(try origin(1), of: ada, bytes: 1, by: quotas, now: 0) == nil)
-    for number: Int64 in [2, 3] {
-      #expect(order.admit(try origin(number), of: ada, bytes: 1, by: quotas, now: 0) != nil)
+    func admit(_ number: Int64, seen: Int64 = 0, at now: Int64) throws -> WireError? {
+      let origin = try origin(number, seen: seen)
+      let refusal = order.admit(origin, of: ada, bytes: 1, by: quotas, now: now)
+      // As its reply does.
+      if let refusal { order.note(origin, from: ada.network, refusal, now: now) }
+      return refusal
     }
-    let early = order.admit(try origin(3), of: ada, bytes: 1, by: quotas, now: 1_000)
+    #expect(try admit(1, at: 0) == nil)
+    for number: Int64 in [2, 3] {
+      #expect(try admit(number, at: 0) != nil)
+    }
+    let early = try admit(3, at: 1_000)
     #expect(early?.sentence.contains("earlier write") == true)
     #expect(early?.retryMilliseconds == 1_000)
-    #expect(order.admit(try origin(2), of: ada, bytes: 1, by: quotas, now: 1_000) == nil)
-    #expect(order.admit(try origin(3), of: ada, bytes: 1, by: quotas, now: 2_000) == nil)
+    #expect(try admit(2, at: 1_000) == nil)
+    #expect(try admit(3, at: 2_000) == nil)
     // A client that has given a write up says so by the number that it has seen.
-    #expect(order.admit(try origin(4), of: ada, bytes: 1, by: quotas, now: 2_000) != nil)
-    #expect(order.admit(try origin(6, seen: 4), of: ada, bytes: 1, by: quotas, now: 3_000) == nil)
+    #expect(try admit(4, at: 2_000) != nil)
+    #expect(try admit(6, seen: 4, at: 3_000) == nil)
     // Others need not wait for longer than a minute.
-    #expect(order.admit(try origin(7), of: ada, bytes: 1, by: quotas, now: 3_000) != nil)
-    #expect(order.admit(try origin(8), of: ada, bytes: 1, by: quotas, now: 62_999) != nil)
-    #expect(order.admit(try origin(8), of: ada, bytes: 1, by: quotas, now: 63_000) == nil)
+    #expect(try admit(7, at: 3_000) != nil)
+    #expect(try admit(8, at: 62_999) != nil)
+    #expect(try admit(8, at: 63_000) == nil)
   }
 
   @Test func `a post counts with all of its bytes`() {
