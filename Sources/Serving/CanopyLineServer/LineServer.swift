@@ -114,7 +114,7 @@ public final class LineServer: Service {
     let local = await listenLocally(on: group)
     whenReady(configuration.host, port)
     let silence = closeSilent(of: remote.gate, on: group.any())
-    let listeners = [remote, local].compactMap { $0 }
+    let listeners = [remote, local?.listener].compactMap { $0 }
 
     // Cancellation shuts down as well: another service may have failed.
     await withTaskCancellationOrGracefulShutdownHandler {
@@ -132,8 +132,8 @@ public final class LineServer: Service {
       try? await done.futureResult.get()
     }
     deadline.cancel()
-    if let folder = configuration.localSocketFolder, local != nil {
-      try? await LocalSocket.remove(in: folder)
+    if let folder = configuration.localSocketFolder, let local {
+      try? await LocalSocket.remove(local.socket, in: folder)
     }
   }
 
@@ -159,7 +159,9 @@ public final class LineServer: Service {
 
   /// Listens for commands on the same machine, if the configuration names a folder. If the socket
   /// cannot be created, the server logs a warning and goes on.
-  private func listenLocally(on group: MultiThreadedEventLoopGroup) async -> Listener? {
+  private func listenLocally(
+    on group: MultiThreadedEventLoopGroup
+  ) async -> (listener: Listener, socket: LocalSocket.Identity)? {
     guard let folder = configuration.localSocketFolder else { return nil }
     let listener = Listener(
       group: group,
@@ -168,8 +170,8 @@ public final class LineServer: Service {
         perNetworkMax: LineServer.localConnectionsMax), isLocal: true)
     do {
       let socket = try await LocalSocket.bind(in: folder)
-      _ = try await bootstrap(listener, on: group).withBoundSocket(socket).get()
-      return listener
+      _ = try await bootstrap(listener, on: group).withBoundSocket(socket.handle).get()
+      return (listener, socket.identity)
     } catch {
       logger.warning(
         "commands such as canopy rules cannot reach this server",

@@ -32,13 +32,25 @@ public enum LocalSocket {
 
   private static let pathBytesMax = 107
 
+  /// The numbers of a socket in its file system. While it is open, no other file has them.
+  struct Identity: Equatable, Sendable {
+    private let device: dev_t
+    private let inode: ino_t
+
+    fileprivate init(_ status: stat) {
+      (device, inode) = (status.st_dev, status.st_ino)
+    }
+  }
+
   /// Creates the socket with mode 0600. Replaces the socket of an earlier server.
   ///
   /// Precondition: no other server uses the folder.
   ///
-  /// - Returns: a bound socket. No client can connect until it listens.
+  /// - Returns: a bound socket, and its identity. No client can connect until it listens.
   /// - Throws: ``LocalSocketError``.
-  static func bind(in folder: String) async throws -> NIOBSDSocket.Handle {
+  static func bind(in folder: String) async throws -> (
+    handle: NIOBSDSocket.Handle, identity: Identity
+  ) {
     try await withPath(in: folder) { path in
       try remove(path)
       let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -49,7 +61,9 @@ public enum LocalSocket {
         guard result == 0 else { throw LocalSocketError("create", path) }
         // The socket does not listen yet, so no client can connect while the mode is wider.
         guard chmod(path, 0o600) == 0 else { throw LocalSocketError("restrict", path) }
-        return descriptor
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw LocalSocketError("examine", path) }
+        return (descriptor, Identity(status))
       } catch {
         close(descriptor)
         throw error
@@ -57,18 +71,22 @@ public enum LocalSocket {
     }
   }
 
-  /// Removes the socket of the folder. Does nothing if there is none.
-  static func remove(in folder: String) async throws {
-    try await withPath(in: folder) { try remove($0) }
+  /// Removes the socket that `bind` has created. Does nothing if another one, or none, has its name: the folder may have
+  /// been replaced by one that another server uses.
+  static func remove(_ socket: Identity, in folder: String) async throws {
+    try await withPath(in: folder) { try remove($0, only: socket) }
   }
 
   /// Removes a socket. Throws for a file of another kind, which the server has not created.
-  private static func remove(_ path: String) throws {
+  ///
+  /// - Parameter only: the socket to remove; nil for any.
+  private static func remove(_ path: String, only: Identity? = nil) throws {
     var status = stat()
     guard lstat(path, &status) == 0 else {
       if errno == ENOENT { return }
       throw LocalSocketError("examine", path)
     }
+    if let only, only != Identity(status) { return }
     guard status.st_mode & S_IFMT == S_IFSOCK else {
       throw LocalSocketError(sentence: "\(path) is not a socket; move it elsewhere")
     }

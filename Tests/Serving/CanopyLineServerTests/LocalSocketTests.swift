@@ -82,12 +82,23 @@ import Testing
 
   @Test func `a socket that an earlier server left is replaced`() async throws {
     try await withFolder { folder in
-      close(try await LocalSocket.bind(in: folder))
+      close(try await LocalSocket.bind(in: folder).handle)
       #expect(mode(folder + "/canopy.sock") != nil)
       try await withLocalServer(in: folder) { parts in
         try await connect(in: folder).close().get()
         #expect(!parts.log.lines.contains { $0.hasPrefix("warning") })
       }
+    }
+  }
+
+  @Test func `a server that ends leaves the socket of another server`() async throws {
+    try await withFolder { folder in
+      try await withLocalServer(in: folder) { _ in
+        try FileManager.default.moveItem(atPath: folder, toPath: folder + "-before")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: false)
+        close(try await LocalSocket.bind(in: folder).handle)
+      }
+      #expect(mode(folder + "/canopy.sock") != nil)
     }
   }
 
