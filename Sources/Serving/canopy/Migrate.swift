@@ -27,8 +27,8 @@ struct Migrate: AsyncParsableCommand {
   func run() async throws {
     try await Failure.explaining {
       switch (Self.isURL(from), Self.isURL(to)) {
-      case (false, true): try await Moving.toDatabase(from, url: to)
-      case (true, false): try await Moving.toFolder(to, url: from)
+      case (false, true): try await Moving.toDatabase(Setting.path(from), url: to)
+      case (true, false): try await Moving.toFolder(Setting.path(to), url: from)
       default:
         throw ValidationError(
           "one of --from and --to is a data folder, and the other one a URL that begins with postgresql://"

@@ -33,8 +33,7 @@ struct Seed: AsyncParsableCommand {
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }
     // The folder gets its name when it is complete, so that an interrupted command leaves no incomplete folder.
     // A slash at the end, or a dot, would put the temporary folder into the folder itself.
-    let folder = URL(fileURLWithPath: try folder.folder()).standardizedFileURL
-      .resolvingSymlinksInPath().path(percentEncoded: false).droppingTrailingSlashes
+    let folder = Self.resolved(NewFolder(try folder.folder()).path)
     try checkIsFree(folder)
     let filling = NewFolder(folder).unusedPath(
       for: "seeding", number: Int(ProcessInfo.processInfo.processIdentifier))
@@ -79,9 +78,16 @@ struct Seed: AsyncParsableCommand {
     rmdir(filling)
   }
 
+  /// Returns the path without links of a folder that exists; the same path if it does not exist.
+  private static func resolved(_ folder: String) -> String {
+    guard let path = realpath(folder, nil) else { return folder }
+    defer { free(path) }
+    return String(cString: path)
+  }
+
   private func checkIsFree(_ folder: String) throws {
     let files = FileManager.default
-    guard files.fileExists(atPath: folder) else { return }
+    guard files.fileExists(atPath: folder) else { return try NewFolder(folder).checkIsFree() }
     guard let contents = try? files.contentsOfDirectory(atPath: folder), contents.isEmpty else {
       throw Failure("\(folder) is not empty; name a folder that is new or empty")
     }
@@ -96,14 +102,5 @@ final class FixtureClock: Sendable {
 
   func set(_ now: Int64) {
     milliseconds.withLock { $0 = now }
-  }
-}
-
-extension String {
-  /// The path without the slashes at its end; the root keeps its slash.
-  fileprivate var droppingTrailingSlashes: String {
-    var path = self[...]
-    while path.utf8.count > 1, path.utf8.last == UInt8(ascii: "/") { path.removeLast() }
-    return String(path)
   }
 }

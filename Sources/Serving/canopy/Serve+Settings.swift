@@ -235,8 +235,8 @@ extension Serve {
 
   /// Reads the certificate of both ports; nil for none.
   private func certificate() throws -> TLSCertificate? {
-    let file = try Setting.value("tls-certificate", tlsCertificate)
-    let key = try Setting.value("tls-key", tlsKey)
+    let file = try Setting.value("tls-certificate", tlsCertificate).map(Setting.path)
+    let key = try Setting.value("tls-key", tlsKey).map(Setting.path)
     guard let file, let key else {
       guard file == nil, key == nil else {
         throw ValidationError("--tls-certificate and --tls-key go together; name both files")

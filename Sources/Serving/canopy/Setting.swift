@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopySQLite
+import CanopySystem
 import Foundation
 
 /// Options that the environment can set too.
@@ -30,6 +31,14 @@ enum Setting {
     }
     return value
   }
+
+  /// Returns the path from the root of a file or a folder that an argument names: see `AbsolutePath`.
+  static func path(_ argument: String) throws -> String {
+    do throws(FileError) { return try AbsolutePath.of(argument) } catch {
+      throw Failure(
+        "the current folder cannot be found (\(error.reason)): change into a folder that exists")
+    }
+  }
 }
 
 /// The option for the data folder, which almost every command has.
@@ -37,11 +46,15 @@ struct FolderOption: ParsableArguments {
   @Option(name: .long, help: "The data folder.")
   var data: String?
 
+  /// Returns the path of the data folder, from the root.
   func folder() throws -> String {
     guard let folder = try Setting.value("data", data) else {
       throw ValidationError("name the data folder: --data DIR, or CANOPY_DATA")
     }
-    return folder
+    guard !folder.isEmpty else {
+      throw ValidationError("the name of the data folder is empty; name a folder")
+    }
+    return try Setting.path(folder)
   }
 
   /// Returns the path of a data folder that exists.

@@ -6,12 +6,24 @@ public struct NewFolder: Sendable {
   /// The path, without a slash at its end.
   public let path: String
 
-  /// Names a folder.
+  /// Names a folder by a path from the root.
+  ///
+  /// The path loses slashes and dots at its end. Otherwise a folder beside it would be in the folder itself. All other names
+  /// stay as they are: see `AbsolutePath`.
   public init(_ folder: String) {
-    let path = URL(fileURLWithPath: folder).standardizedFileURL.path
-    self.path =
-      path.utf8.count > 1 && path.utf8.last == UInt8(ascii: "/")
-      ? String(decoding: path.utf8.dropLast(), as: UTF8.self) : path
+    var bytes = folder.utf8[...]
+    while bytes.count > 1,
+      bytes.last == UInt8(ascii: "/") || bytes.suffix(2).elementsEqual("/.".utf8)
+    {
+      bytes.removeLast()
+    }
+    let path = String(decoding: bytes, as: UTF8.self)
+    guard bytes.suffix(3).elementsEqual("/..".utf8), let resolved = realpath(path, nil) else {
+      self.path = path
+      return
+    }
+    defer { free(resolved) }
+    self.path = String(cString: resolved)
   }
 
   /// Returns a path beside the folder that nothing has, for a temporary folder: `data.restoring-12`, or

@@ -115,7 +115,8 @@ extension SQLiteStore {
     // A connection that cannot write does not remove the log, either, when it is closed last.
     settings.readonly = true
     settings.busyMode = .timeout(5)
-    let queue = try DatabaseQueue(path: folder + "/canopy.sqlite", configuration: settings)
+    let queue = try DatabaseQueue(
+      path: literalPath(folder + "/canopy.sqlite"), configuration: settings)
     let result = Result {
       try queue.read { try Self.copy($0, to: copy, pagesPerStep, afterStep) }
     }
@@ -132,7 +133,7 @@ extension SQLiteStore {
       try db.execute(sql: "PRAGMA journal_mode = OFF")
       try db.execute(sql: "PRAGMA synchronous = OFF")
     }
-    let queue = try DatabaseQueue(path: path, configuration: settings)
+    let queue = try DatabaseQueue(path: literalPath(path), configuration: settings)
     chmod(path, 0o600)
     return queue
   }

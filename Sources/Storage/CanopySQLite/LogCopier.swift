@@ -215,7 +215,7 @@ final class LogCopier: Sendable {
     try connection.withLock { connection in
       if let connection { return connection }
       try Opening.refuseEmptied(path)
-      let opened = try DatabaseQueue(path: path, configuration: settings)
+      let opened = try DatabaseQueue(path: literalPath(path), configuration: settings)
       connection = opened
       return opened
     }

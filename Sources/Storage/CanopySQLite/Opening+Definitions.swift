@@ -109,7 +109,7 @@ extension Opening {
     try head.replace(by: head.withoutDefinitions())
     var tolerant = settings
     tolerant.prepareDatabase { try Opening.tolerateDefinitions($0) }
-    let queue = try DatabaseQueue(path: path, configuration: tolerant)
+    let queue = try DatabaseQueue(path: literalPath(path), configuration: tolerant)
     let result = Result { try queue.write { try repair.write($0) } }
     try queue.close()
     try result.get()

@@ -88,7 +88,7 @@ extension Opening {
     var settings = GRDB.Configuration()
     settings.label = "canopy.store.kept"
     settings.readonly = true
-    let queue = try? DatabaseQueue(path: path, configuration: settings)
+    let queue = try? DatabaseQueue(path: literalPath(path), configuration: settings)
     // The first statement opens the log.
     _ = try? queue?.read { try Schema.tableCount($0) }
     return queue

@@ -377,7 +377,7 @@ struct Opening {
   }
 
   private func openPool() throws -> DatabasePool {
-    let pool = try DatabasePool(path: path, configuration: settings)
+    let pool = try DatabasePool(path: literalPath(path), configuration: settings)
     try checkProgram(pool)
     try pool.writeWithoutTransaction { db in
       // SQLite reports the mode before it writes it, and GRDB does not see an error of that write.
@@ -429,7 +429,7 @@ struct Opening {
       settings.prepareDatabase { try Opening.tolerateDefinitions($0) }
     }
     guard sqlite3_compileoption_used("USE_URI") != 0 else {
-      return try DatabasePool(path: path, configuration: settings)
+      return try DatabasePool(path: literalPath(path), configuration: settings)
     }
     let allowed = CharacterSet.alphanumerics.union(CharacterSet(charactersIn: "/-._~"))
     let encoded = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path

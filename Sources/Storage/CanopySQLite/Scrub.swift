@@ -1,3 +1,4 @@
+public import CanopyEngine
 internal import CanopyRows
 internal import Foundation
 internal import GRDB
@@ -73,7 +74,7 @@ public struct Scrub: Sendable {
     // A connection that cannot write does not remove the log, either, when it is closed last.
     settings.readonly = true
     settings.busyMode = .timeout(5)
-    do { queue = try DatabaseQueue(path: path, configuration: settings) } catch {
+    do { queue = try DatabaseQueue(path: literalPath(path), configuration: settings) } catch {
       throw .opening(path, error)
     }
   }
@@ -81,6 +82,13 @@ public struct Scrub: Sendable {
   /// Closes the connection.
   public func close() {
     try? queue.close()
+  }
+
+  /// Returns the record of the rules in force; nil without one, also for a file of an older version.
+  public func rulesRecord() async throws -> RulesRecord? {
+    try await queue.read { db in
+      try db.tableExists("rules_record") ? SQLiteStore.rulesRecord(db) : nil
+    }
   }
 
   /// Checks the next rows, as many as a step may have.
