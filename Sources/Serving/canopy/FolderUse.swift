@@ -44,16 +44,6 @@ enum FolderUse {
       return false
     }
   }
-
-  /// Returns the name of the process that uses a folder, for a sentence.
-  static func holder(of folder: String) -> String {
-    // A command that only reads does not write its number, and then the file has that of an earlier process.
-    guard let bytes = FileManager.default.contents(atPath: folder + "/lock"),
-      let number = Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)), number > 0,
-      kill(number, 0) == 0 || errno == EPERM
-    else { return "another process" }
-    return "process \(number)"
-  }
 }
 
 /// The error if no server answers on the socket of a folder.
@@ -66,7 +56,7 @@ struct NoServer: Error {
       return "no server is running on \(folder); start one with canopy serve --data \(folder)"
     }
     return
-      "\(folder) is in use by \(FolderUse.holder(of: folder)), which does not answer on \(LocalSocket.fileName): "
+      "\(folder) is in use by \(FolderLock.holder(of: folder)), which does not answer on \(LocalSocket.fileName): "
       + "if it is a command, wait until it has ended; if it is the server, restart it"
   }
 }

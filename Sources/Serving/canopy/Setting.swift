@@ -73,7 +73,7 @@ struct FolderOption: ParsableArguments {
       if has("lock"), !has(NodeFolder.nameFile) {
         do { try SQLiteStore.reading(folder).close() } catch StoreError.inUse {
           throw Failure(
-            "\(folder)/canopy.sqlite is missing, although \(FolderUse.holder(of: folder)) uses the folder: put the file "
+            "\(folder)/canopy.sqlite is missing, although \(FolderLock.holder(of: folder)) uses the folder: put the file "
               + "back, or save the tree of that server before you stop it, with /.json as its administrator"
           )
         }

@@ -19,7 +19,15 @@ public final class FolderLock: Sendable {
     guard directory >= 0 else {
       throw .unopenable(folder, errno)
     }
-    let isLocked = flock(directory, LOCK_EX | LOCK_NB) == 0
+    let code = flock(directory, LOCK_EX | LOCK_NB) == 0 ? 0 : errno
+    let isLocked = code == 0
+    // Any other error says nothing about another process.
+    guard isLocked || code == EWOULDBLOCK else {
+      close(directory)
+      throw .inaccessible(
+        "the folder \(folder) cannot be locked: \(String(cString: strerror(code))); use a file system that has locks "
+          + "(flock), or try again")
+    }
     // The last holder of the lock may have removed the folder.
     guard !isLocked || FolderLock.isFolder(folder, directory) else {
       close(directory)
@@ -35,14 +43,9 @@ public final class FolderLock: Sendable {
     }
     defer { if file >= 0 { close(file) } }
     guard isLocked else {
-      var bytes = [UInt8](repeating: 0, count: 20)
-      let count = max(0, read(file, &bytes, bytes.count))
-      let digits = bytes.prefix(count).prefix { $0 >= 0x30 && $0 <= 0x39 }
-      let holder =
-        digits.isEmpty ? "another process" : "process \(String(decoding: digits, as: UTF8.self))"
       close(directory)
       throw .inUse(
-        "the data folder \(folder) is in use by \(holder); stop that server first, or name "
+        "the data folder \(folder) is in use by \(FolderLock.holder(of: folder)); stop that server first, or name "
           + "another folder")
     }
     var status = stat()
@@ -53,6 +56,32 @@ public final class FolderLock: Sendable {
     let text = "\(getpid())\n"
     if !isReading, ftruncate(file, 0) == 0 { _ = text.withCString { write(file, $0, strlen($0)) } }
     descriptor = Mutex(directory)
+  }
+
+  /// Returns the name of the process that uses a folder, for a sentence.
+  ///
+  /// A command that only reads does not write its number into the file `lock`, and a server in a container may write a
+  /// number that another process has here. So the number counts only if the system says that its process has the lock.
+  public static func holder(of folder: String) -> String {
+    var status = stat()
+    guard let bytes = FileManager.default.contents(atPath: folder + "/lock"),
+      let number = Int32(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self)), number > 0,
+      stat(folder, &status) == 0, hasLock(number, status.st_ino)
+    else { return "another process" }
+    return "process \(number)"
+  }
+
+  /// Whether the system lists a lock of a process on a file: `1: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF`. The number of
+  /// the device is not compared, because some file systems give another one to `stat`.
+  private static func hasLock(_ process: Int32, _ inode: ino_t) -> Bool {
+    guard let locks = FileManager.default.contents(atPath: "/proc/locks") else { return false }
+    return locks.split(separator: UInt8(ascii: "\n")).contains { line in
+      let fields = line.split(separator: UInt8(ascii: " "))
+      guard fields.count > 5, let file = fields[5].split(separator: UInt8(ascii: ":")).last else {
+        return false
+      }
+      return fields[4].elementsEqual("\(process)".utf8) && file.elementsEqual("\(inode)".utf8)
+    }
   }
 
   /// Runs a step with the lock of a folder, whose files stay as they are; does nothing if another process has the lock. If

@@ -172,6 +172,16 @@ struct OpeningTests {
     try open().close()
   }
 
+  @Test func `a process that does not have the lock is not named`() throws {
+    let store = try open()
+    // Process 1 exists on each system.
+    for text in ["1\n", "\(getppid())\n", "\(Int32.max)\n", "", "-1\n"] {
+      try Data(text.utf8).write(to: URL(filePath: folder.path + "/lock"))
+      expectAdvice(refusal(), mentions: "in use by another process;")
+    }
+    try store.close()
+  }
+
   @Test(arguments: ["canopy.sqlite-wal", "admin-token"])
   func `a missing or empty database file is a loss if the folder has been used`(
     trace: String
