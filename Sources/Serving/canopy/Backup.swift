@@ -3,6 +3,7 @@ import CanopyBackup
 import CanopySQLite
 import CanopySystem
 import CanopyTree
+import CanopyWire
 import Foundation
 
 struct Backup: AsyncParsableCommand {
@@ -61,10 +62,7 @@ struct Backup: AsyncParsableCommand {
   // MARK: Without a server
 
   private func makeOfFolder(_ folder: String) async throws -> (Int64, Int) {
-    let url = URL(fileURLWithPath: file)
-    let work =
-      url.deletingLastPathComponent().path
-      + "/.\(url.lastPathComponent).part-\(ProcessInfo.processInfo.processIdentifier)"
+    let work = Self.unusedPath(try Setting.path(file), isHidden: true)
     return try await Interruption.removingCopies(and: [work]) {
       let maker = BackupMaker.ofFolder(folder, isServed: false, pace: .unlimited)
       let made = try maker.make(in: work) { _ in
@@ -73,6 +71,14 @@ struct Backup: AsyncParsableCommand {
         Self.show($0.bytes, $0.bytesMax)
       }
       Output.progress("", isDone: true)
+      let folders = NamespaceFolders(folder)
+      for name in try [.default] + folders.names() {
+        let path = folders.path(of: name)
+        guard SQLiteStore.hasDamagedTail(path) else { continue }
+        Output.note(
+          "\(path)/canopy.tail is damaged, so the backup may lack the last commits without a sign of it"
+        )
+      }
       return (made.description.databases[0].sequence, made.bytes)
     }
   }
@@ -110,8 +116,9 @@ struct Backup: AsyncParsableCommand {
       throw Failure(
         "\(made) is not a regular file; nothing was moved: check which program uses \(folder)")
     }
-    try await Interruption.removing([Self.temporary(for: file)]) {
-      try Self.move(made, to: file)
+    let temporary = Self.unusedPath(try Setting.path(file))
+    try await Interruption.removing([temporary]) {
+      try Self.move(made, to: file, through: temporary)
     }
     return (sequence, Int(bytes))
   }
@@ -129,13 +136,21 @@ struct Backup: AsyncParsableCommand {
     }
   }
 
-  /// Returns the path of the file that becomes a file when it is complete.
-  private static func temporary(for file: String) -> String {
-    file + ".part-\(ProcessInfo.processInfo.processIdentifier)"
+  /// Returns a path beside a file that nothing has. A killed command with the same process id may have left one: in a
+  /// container each command may have the id 1.
+  ///
+  /// - Parameter isHidden: whether the name begins with a dot.
+  private static func unusedPath(_ file: String, isHidden: Bool = false) -> String {
+    let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
+    let start = slash.map { file.utf8.index(after: $0) } ?? file.startIndex
+    return NewFolder("\(file[..<start])\(isHidden ? "." : "")\(file[start...])").unusedPath(
+      for: "part", number: Int(ProcessInfo.processInfo.processIdentifier))
   }
 
   /// Moves the backup of the server to the name of the file, on another disk by a copy.
-  static func move(_ made: String, to file: String) throws {
+  ///
+  /// - Parameter temporary: the path of the file that becomes the copy when it is complete.
+  static func move(_ made: String, to file: String, through temporary: String) throws {
     if FileCalls.renameFile(made, to: file) == 0 {
       do throws(FileError) { try AtomicFile.synchronizeFolder(of: file) } catch {
         throw Failure(
@@ -155,7 +170,7 @@ struct Backup: AsyncParsableCommand {
     }
     defer { close(source) }
     do {
-      try AtomicFile.replace(file, temporary: temporary(for: file)) { write in
+      try AtomicFile.replace(file, temporary: temporary) { write in
         var buffer = [UInt8](repeating: 0, count: 1024 * 1024)
         while true {
           let count = read(source, &buffer, buffer.count)

@@ -1,3 +1,4 @@
+import CanopyBackup
 import CanopySystem
 import CanopyTree
 import Foundation
@@ -10,7 +11,8 @@ struct ExportFile {
   /// The kind of a file.
   private enum Kind {
     /// A regular file, or a file that does not exist yet, at a path without symbolic links.
-    case regular(String)
+    /// Two exports to the same file have different temporary files, and none has that of a killed export.
+    case regular(String, temporary: String)
     /// A device or a pipe.
     case stream
   }
@@ -19,15 +21,10 @@ struct ExportFile {
   private let kind: Kind
 
   /// The path of the regular file that is replaced or created, without a symbolic link at its end; nil for a stream.
-  var path: String? { if case .regular(let path) = kind { path } else { nil } }
+  var path: String? { if case .regular(let path, _) = kind { path } else { nil } }
 
   /// The path of the temporary file, which an interruption leaves; nil for a stream.
-  var temporary: String? { path.map { Self.temporary(for: $0) } }
-
-  /// Returns the path of a temporary file. Two exports to the same file have different ones.
-  private static func temporary(for path: String) -> String {
-    path + ".part-\(ProcessInfo.processInfo.processIdentifier)"
-  }
+  var temporary: String? { if case .regular(_, let temporary) = kind { temporary } else { nil } }
 
   /// Finds the kind of the file with a name, without opening it.
   ///
@@ -44,7 +41,7 @@ struct ExportFile {
             ? "\(name) is a symbolic link to a missing file; create that file, or give its own name"
             : "\(name) cannot be written: \(ExportFile.reason(errno))")
       }
-      kind = .regular(name)
+      kind = ExportFile.kind(ofPath: try Setting.path(name))
       return
     }
     switch status.st_mode & S_IFMT {
@@ -55,6 +52,11 @@ struct ExportFile {
     }
   }
 
+  private static func kind(ofPath path: String) -> Kind {
+    let number = Int(ProcessInfo.processInfo.processIdentifier)
+    return .regular(path, temporary: NewFolder(path).unusedPath(for: "part", number: number))
+  }
+
   /// Follows links to a regular file. A link of `/proc` (`/dev/stdout`) leads to an open file, which may have no
   /// name any more; it counts as a stream.
   private static func kind(ofRegular name: String, _ status: stat) -> Kind {
@@ -63,7 +65,7 @@ struct ExportFile {
     var target = stat()
     guard lstat(path, &target) == 0, target.st_dev == status.st_dev, target.st_ino == status.st_ino
     else { return .stream }
-    return .regular(String(cString: path))
+    return Self.kind(ofPath: String(cString: path))
   }
 
   /// Writes the bytes that `body` passes to its argument.
@@ -84,9 +86,9 @@ struct ExportFile {
       }
       // A pipe or a terminal cannot be synchronized, and need not be.
       if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure(errno) }
-    case .regular(let path):
+    case .regular(let path, let temporary):
       do {
-        try AtomicFile.replace(path, temporary: Self.temporary(for: path), body)
+        try AtomicFile.replace(path, temporary: temporary, body)
       } catch let error as FileError {
         throw failure(error.code)
       }

@@ -28,6 +28,7 @@ struct Import: AsyncParsableCommand {
       let node = try read()
       _ = try Write.set(Location(path), WriteValue(node))
       let store = try SQLiteStore(folder: target)
+      if store.isTailDamaged { Output.note(Self.noteOnTail(of: target)) }
       do {
         try await store.replace(path, with: node, at: Composition.now()) { rows in
           Output.progress("stored \(rows) rows")
@@ -39,6 +40,11 @@ struct Import: AsyncParsableCommand {
       try store.close()
       Output.progress("stored", isDone: true)
     }
+  }
+
+  /// Returns the line about a `canopy.tail` that the command replaces.
+  private static func noteOnTail(of folder: String) -> String {
+    "\(folder)/canopy.tail was damaged, so it could not prove that the last commits were there; it is written again"
   }
 
   private func read() throws -> Node {

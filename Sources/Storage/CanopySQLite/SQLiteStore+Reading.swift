@@ -7,6 +7,12 @@ extension SQLiteStore {
   public static let temporaryFolder =
     FileManager.default.temporaryDirectory.path + "/canopy-older-\(UUID().uuidString)"
 
+  /// Whether `canopy.tail` of a folder is damaged, so that it cannot prove which commits were stored.
+  public static func hasDamagedTail(_ folder: String) -> Bool {
+    let file = TailFile(folder: folder, isRelaxed: false)
+    return file.exists && (try? file.read()) == nil
+  }
+
   private static let temporaryCount = Atomic(0)
 
   /// Opens a data folder for reading only. Changes nothing in the folder, which need not be writable.

@@ -59,7 +59,9 @@ import Testing
       try write("new", to: folder.file("backups/made.tar"))
       try write("old", to: folder.file("file.tar"))
     } _: { folder in
-      try Backup.move(folder.file("backups/made.tar"), to: folder.file("file.tar"))
+      try Backup.move(
+        folder.file("backups/made.tar"), to: folder.file("file.tar"),
+        through: folder.file("file.tar.part"))
     } check: { folder, hasFailed, fault in
       #expect(hasFailed, "\(fault)")
       let (made, file) = (text(folder.file("backups/made.tar")), text(folder.file("file.tar")))
