@@ -61,6 +61,12 @@ struct NamespaceFolders: Sendable {
   /// - Throws: `StoreError` for a folder in which a program would create a database in place of a lost one.
   func existingPath(of name: NamespaceName) throws -> String {
     try checkExists(name)
+    var status = stat()
+    guard stat(path(of: name), &status) == 0 || errno != ENOENT else {
+      throw Failure(
+        "\(path(of: name)) is a symbolic link to a missing folder: mount the disk to which it leads"
+      )
+    }
     // With the second file, the opening notices the loss of the first one.
     guard hasFile("canopy.sqlite", name) || hasFile("canopy.tail", name) else {
       throw StoreError.withoutDatabase(path(of: name))

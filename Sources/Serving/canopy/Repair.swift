@@ -35,7 +35,7 @@ struct Repair: AsyncParsableCommand {
   func run() async throws {
     let problems: [FolderProblem] = try await Failure.explaining {
       let folders = NamespaceFolders(try folder.existingFolder())
-      let new = NewFolder(to)
+      let new = NewFolder(try Setting.path(to))
       try new.checkIsFree()
       try folders.checkIsOutside(new.path)
       let work = new.unusedPath(
@@ -165,6 +165,10 @@ struct Repair: AsyncParsableCommand {
     let (path, new) = (source + "/" + RulesKeeper.fileName, copy + "/" + RulesKeeper.fileName)
     guard access(path, R_OK) == 0 || errno != EACCES else {
       throw Failure("\(path) cannot be read: \(String(cString: strerror(EACCES)))")
+    }
+    guard !SmallFiles.isBrokenLink(path) else {
+      throw Failure(
+        "\(path) is a symbolic link to a missing file: put the file back, or remove the link")
     }
     let problem: String
     do {

@@ -70,7 +70,13 @@ extension BackupMaker {
         do { try folders.checkNoneIsMissing() } catch let error as Failure {
           throw BackupError.unwritable(error.description)
         }
-        return try names.map { ($0, try folders.existingPath(of: $0)) }
+        return try names.compactMap { name in
+          // A command may have removed the namespace since its name was read.
+          do { return (name, try folders.existingPath(of: name)) } catch {
+            if folders.exists(name) { throw error }
+            return nil
+          }
+        }
       },
       program: "canopy \(Canopy.version)", now: Composition.now, pace: pace,
       space: space, fileProblem: SmallFiles.problem)

@@ -37,7 +37,9 @@ enum SmallFiles {
       let path = folder + "/" + name
       let target = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
       guard let attributes = try? FileManager.default.attributesOfItem(atPath: target) else {
-        return nil
+        return isBrokenLink(path)
+          ? "\(path) is a symbolic link to a missing file: put the file back, or remove the link"
+          : nil
       }
       // To read a pipe would wait for its other end.
       guard attributes[.type] as? FileAttributeType == .typeRegular else {
@@ -50,6 +52,12 @@ enum SmallFiles {
         return "\(path) cannot be read: \(error.reason)"
       }
     }
+  }
+
+  /// Whether a path is a symbolic link to a missing file.
+  static func isBrokenLink(_ path: String) -> Bool {
+    access(path, F_OK) != 0 && errno == ENOENT
+      && (try? FileManager.default.destinationOfSymbolicLink(atPath: path)) != nil
   }
 
   /// Removes the secrets with which a server would not start. Returns a line for each.

@@ -250,7 +250,14 @@ public struct BackupMaker: Sendable {
   /// Returns the bytes of a small file; nil if it does not exist.
   static func contents(_ path: String) throws -> [UInt8]? {
     var status = stat()
-    guard stat(path, &status) == 0 || errno != ENOENT else { return nil }
+    guard stat(path, &status) == 0 || errno != ENOENT else {
+      // A server would not start with a link to a missing file.
+      guard lstat(path, &status) != 0 else {
+        throw BackupError.unwritable(
+          "\(path) is a symbolic link to a missing file: put the file back, or remove the link")
+      }
+      return nil
+    }
     // To read a pipe would wait for its other end.
     guard status.st_mode & S_IFMT == S_IFREG else {
       throw BackupError.unwritable("\(path) is not a regular file")
