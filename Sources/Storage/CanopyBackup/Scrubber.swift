@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopySQLite
 public import CanopyWire
 internal import Foundation
@@ -119,6 +120,7 @@ public final class Scrubber: Sendable {
       return false
     }
     defer { scrub.close() }
+    note(try await lossOfRules(in: folder, scrub, clock), in: name)
     var tries = 0
     while !scrub.isDone {
       do {
@@ -146,6 +148,22 @@ public final class Scrubber: Sendable {
       }
     }
     return false
+  }
+
+  /// Returns a sentence if the file with the rules is lost. The next start would not accept that.
+  private func lossOfRules(
+    in folder: String, _ scrub: Scrub, _ clock: some Clock<Duration>
+  ) async throws -> [String] {
+    let path = folder + "/" + RulesFile.name
+    for isFirst in [true, false] {
+      var status = stat()
+      guard lstat(path, &status) != 0, errno == ENOENT, lstat(folder, &status) == 0,
+        (try? await scrub.rulesRecord())?.origin == .file
+      else { return [] }
+      // The file and the record are not replaced in one step, and the administrator may be replacing them now.
+      if isFirst { try await clock.sleep(for: .seconds(1)) }
+    }
+    return [RulesFile.loss(of: path)]
   }
 
   private func note(_ problems: [String], in name: NamespaceName) {

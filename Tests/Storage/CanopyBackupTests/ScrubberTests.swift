@@ -57,6 +57,19 @@ import Testing
     #expect(scrubber.counts.lastProblems == 0)
   }
 
+  @Test func `lost rules are damage, and rules that there never were are not`() async throws {
+    try FileManager.default.removeItem(atPath: server.folder.file("rules.json"))
+    for (origin, problems) in [(RulesRecord.Origin.initial, 0), (.file, 1)] {
+      try await server.withStore { store in
+        try await store.setRulesRecord(RulesRecord(origin, checksum: "abc", sequence: 0))
+      }
+      let scrubber = try scrubber()
+      try await scrubber.pass(clock: EagerClock())
+      #expect(scrubber.counts.lastProblems == problems)
+    }
+    #expect(log.lines.contains { $0.contains("rules.json is missing") }, "\(log.lines)")
+  }
+
   @Test func `a namespace of an older version is counted and logged, and is no damage`()
     async throws
   {
