@@ -156,7 +156,7 @@ struct Moment {
     }
     for hasFraction in [false, true] {
       let style = Date.ISO8601FormatStyle(includingFractionalSeconds: hasFraction)
-      guard let date = try? style.parse(argument) else { continue }
+      guard Moment.endsWithZone(argument), let date = try? style.parse(argument) else { continue }
       guard Moment.exists(argument) else {
         throw ValidationError("this date or time of day does not exist; name another one")
       }
@@ -164,6 +164,23 @@ struct Moment {
       return
     }
     throw ValidationError("write a time as 2026-01-31T12:00:00Z, or as milliseconds since 1970")
+  }
+
+  /// Whether a text has a time zone after the time of day, and nothing after the zone. The parser ignores the rest of a text.
+  private static func endsWithZone(_ text: String) -> Bool {
+    let zone = text.utf8.dropFirst("2026-01-31T12:00:00".utf8.count).drop {
+      $0 == UInt8(ascii: ".") || isDigit($0)
+    }
+    if zone.elementsEqual("Z".utf8) { return true }
+    guard let sign = zone.first, [UInt8(ascii: "+"), UInt8(ascii: "-")].contains(sign) else {
+      return false
+    }
+    let digits = zone.dropFirst().filter { $0 != UInt8(ascii: ":") }
+    return [2, 4].contains(digits.count) && digits.allSatisfy(isDigit)
+  }
+
+  private static func isDigit(_ byte: UInt8) -> Bool {
+    UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
   }
 
   /// Whether the date and the time of day in a text exist. The parser takes February 30 for March 2.

@@ -203,6 +203,13 @@ private struct RestoreRange: Sendable {
     }
   }
 
+  /// Returns advice. A time after that of the backup, of a clock that was ahead, would be refused.
+  private func choice(from time: Int64, _ first: Int64) -> String {
+    time <= copyTime
+      ? "choose a time from \(RestoreRange.text(time)) on"
+      : "the clock was ahead, so choose a commit from \(first) on with --up-to-sequence in place of a time"
+  }
+
   /// Checks that the tree after the commit `first` is not later than a time.
   ///
   /// If its own time is not known, a commit after it that is not later proves it.
@@ -217,23 +224,23 @@ private struct RestoreRange: Sendable {
       let text = RestoreRange.text(beginTime)
       throw .unreachable(
         begin == nil
-          ? "the tree with which the backup begins is of \(text), which is later than this time: choose a time from "
-            + "\(text) on, or an older backup"
-          : "the older backup ends at \(text), which is later than this time: choose a time from \(text) on, or "
-            + "another older backup")
+          ? "the tree with which the backup begins is of \(text), which is later than this time: "
+            + "\(choice(from: beginTime, first)), or an older backup"
+          : "the older backup ends at \(text), which is later than this time: "
+            + "\(choice(from: beginTime, first)), or another older backup")
     }
     guard beginTime == nil, end == first else { return }
-    switch (first, nextTime.map(RestoreRange.text)) {
+    switch (first, nextTime) {
     // The tree is empty before the first commit of all. A time before it is probably a mistake.
     case (0, nil): return
-    case (0, let text?):
+    case (0, let next?):
       throw .unreachable(
-        "the first commit is of \(text), which is later than this time: choose a time from \(text) on"
-      )
-    case (_, let text?):
+        "the first commit is of \(RestoreRange.text(next)), which is later than this time: "
+          + choice(from: next, first))
+    case (_, let next?):
       throw .unreachable(
-        "the backup has no commit up to this time: choose a time from \(text) on, or name a backup from before "
-          + "it with --older")
+        "the backup has no commit up to this time: \(choice(from: next, first)), or name a backup from before it with "
+          + "--older")
     case (_, nil):
       throw .unreachable(
         "the backup has no commit after number \(first), whose time is not known: choose commit \(first) in place of a "
