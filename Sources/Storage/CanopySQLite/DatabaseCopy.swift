@@ -191,7 +191,9 @@ extension SQLiteStore {
       }.first
       if let failure { throw failure }
       if let problem {
-        throw StoreError.damaged("a copy of \(folder) contains damage: \(problem)")
+        // The copy is removed before a person reads the sentence.
+        let text = problem.replacing(copy, with: folder)
+        throw StoreError.damaged("a copy of \(folder) contains damage: \(text)")
       }
       return try store.pool.read { db in
         let last = try CommitRow.last(db).sequence

@@ -129,7 +129,7 @@ extension SQLiteStore {
     switch error {
     case let error as StoreError: error.sentence
     case let error as DatabaseError:
-      StoreError.opening(folder + "/canopy.sqlite", error).sentence
+      StoreError.reading(folder + "/canopy.sqlite", error).sentence
     default: throw error
     }
   }
@@ -138,8 +138,7 @@ extension SQLiteStore {
   static func rowProblems(
     _ db: Database, _ folder: String, _ losses: [String], _ tail: Tail?
   ) throws -> [String] {
-    var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-    problems = losses + problems
+    var problems = try losses + integrityProblems(db, folder + "/canopy.sqlite")
     guard problems.isEmpty else { return problems }
     let meta = try Meta.read(db)
     guard try Schema.checksum(db).stored == meta[.schema] else {
@@ -153,6 +152,24 @@ extension SQLiteStore {
     problems += try RowCheck.problems(db)
     try SQLiteStore.forEachClientWrite(db) { _ = try $0.write() }
     return problems
+  }
+
+  /// Returns the problems that SQLite finds. A page that SQLite cannot read ends the check, and the lines before it say which
+  /// page that is.
+  private static func integrityProblems(_ db: Database, _ path: String) throws -> [String] {
+    var problems: [String] = []
+    do {
+      let lines = try String.fetchCursor(db, sql: "PRAGMA integrity_check")
+      while let line = try lines.next() {
+        if !line.hasSameBytes(as: "ok") { problems.append(line) }
+      }
+      return problems
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_CORRUPT {
+      let reason = problems.first ?? error.message ?? "malformed"
+      let text = reason.utf8.map { $0 == UInt8(ascii: "\n") ? UInt8(ascii: " ") : $0 }
+      let problem = String(decoding: text, as: UTF8.self)
+      return [StoreError.damagedPages(of: path, problem).sentence]
+    }
   }
 
   private static func journalProblems(_ db: Database, _ meta: Meta) throws -> [String] {

@@ -124,7 +124,7 @@ public struct Scrub: Sendable {
       return step
     } catch let error as DatabaseError where Scrub.isDamage(error) {
       self.place = place.next
-      return Step(problems: [StoreError.opening(path, error).sentence])
+      return Step(problems: [StoreError.reading(path, error).sentence])
     } catch let error as StoreError {
       self.place = place.next
       return Step(problems: [error.sentence])

@@ -55,6 +55,14 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
+  /// Returns the error for an error of SQLite in a file that is known to be a database of Canopy.
+  static func reading(_ path: String, _ error: DatabaseError) -> StoreError {
+    guard error.resultCode == .SQLITE_CORRUPT,
+      !(error.message?.utf8.starts(with: invalidDefinition) ?? false)
+    else { return opening(path, error) }
+    return damagedPages(of: path, error.message ?? "no details")
+  }
+
   /// The beginning of SQLite's message for a definition that it cannot read.
   private static let invalidDefinition = "malformed database schema".utf8
 

@@ -52,6 +52,46 @@ import Testing
     try data.write(to: URL(filePath: folder.database))
   }
 
+  /// Overwrites a page with leaves. SQLite cannot read it as a page of a table.
+  private func damageLeaves() async throws {
+    let root = try await folder.withStore { store in
+      try await store.pool.read {
+        try Int.fetchOne($0, sql: "SELECT rootpage FROM sqlite_schema WHERE name = 'leaves'")
+      }
+    }
+    var data = try Data(contentsOf: URL(filePath: folder.database))
+    let start = (try #require(root) - 1) * 4_096
+    let child = Int(data[start + 8..<start + 12].reduce(UInt32(0)) { $0 << 8 | UInt32($1) })
+    try #require([2, 5].contains(data[start]) && child > 1, "an interior page")
+    data.replaceSubrange(
+      (child - 1) * 4_096..<child * 4_096, with: repeatElement(0xEE, count: 4_096))
+    try data.write(to: URL(filePath: folder.database))
+  }
+
+  @Test func `a page that SQLite cannot read is named, with the ways out`() async throws {
+    try await fill()
+    try await damageLeaves()
+    let store = try SQLiteStore.reading(folder.path)
+    let problems = try await store.problems()
+    try store.close()
+    #expect(
+      problems.contains {
+        $0.contains("the pages of \(folder.database) are damaged (") && $0.contains("page")
+          && $0.contains("canopy repair")
+      }, "\(problems)")
+    let copy = try Folder()
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore.copyDatabase(of: folder.path, isServed: true, to: copy.path + "/copy")
+    }
+    expectAdvice(error, mentions: "the pages of \(folder.database) are damaged (")
+    var scrub = try Scrub(folder: folder.path)
+    defer { scrub.close() }
+    var found: [String] = []
+    while !scrub.isDone { found += try await scrub.step().problems }
+    #expect(
+      found.contains { $0.contains("the pages of") && $0.contains("canopy repair") }, "\(found)")
+  }
+
   private func contents(_ folder: Folder) throws -> [String: Data] {
     try FileManager.default.contentsOfDirectory(atPath: folder.path)
       .filter { ["canopy.sqlite", "canopy.sqlite-wal"].contains($0) }

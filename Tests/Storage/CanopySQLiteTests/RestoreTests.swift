@@ -168,6 +168,21 @@ import Testing
     }
   }
 
+  @Test func `where the clock was ahead of the backup, a number is advised in place of a time`()
+    async throws
+  {
+    let history = try await History(10)
+    try await fill(history, checkpointAt: nil)
+    let copy = try copied()
+    try await copy.withStore { store in
+      let error = await #expect(throws: StoreError.self) {
+        try await store.restore(to: .time(500), copyTime: 700, at: now)
+      }
+      expectAdvice(error, mentions: "from 0 on with --up-to-sequence")
+      #expect(error?.sentence.contains("choose a time") == false)
+    }
+  }
+
   @Test func `a time before the first retained commit is refused`() async throws {
     var configuration = SQLiteStore.Configuration()
     configuration.retainedCommits = 5

@@ -130,8 +130,6 @@ extension Ban {
           "passwords that look alike are as easily guessed",
         "Sources/Blog/CanopyAccounts/CommonPasswords.swift": "a list in the program",
         "Sources/Client/CanopyClient/Auth/AuthError.swift": "a sentence of the server",
-        "Sources/Storage/CanopySQLite/SQLiteStore+Maintenance.swift":
-          "an error text of SQLite",
         "Sources/Serving/canopy/": "options of the command, and text for people",
         "Sources/Tools/CanopyBench/": "its own text, and that of other programs",
         "Sources/Tools/CanopyClientBench/": "its own text",
