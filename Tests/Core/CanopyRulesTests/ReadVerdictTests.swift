@@ -135,6 +135,7 @@ struct ReadVerdictTests {
         }
       }
     }
-    #expect(changes > 100)
+    // Of 30 seeds, the lowest number was 65.
+    #expect(changes > 20)
   }
 }

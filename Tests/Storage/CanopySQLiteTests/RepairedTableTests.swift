@@ -107,8 +107,9 @@ import Testing
   func `a row of the checkpoint with an altered path is made again, also if the path is no text`(
     mask: UInt8
   ) async throws {
-    let offset = try #require(try folder.offset(of: "n/k120x", in: "leaves"))
-    try folder.flip(mask, at: offset + 4)
+    // One of them may be in an inner page.
+    let offsets = try (120..<130).compactMap { try folder.offset(of: "n/k\($0)x", in: "leaves") }
+    try folder.flip(mask, at: try #require(offsets.first) + 4)
     let notes = try await folder.acceptLosses()
     #expect(notes.contains { $0.contains("rows of the checkpoint") }, "\(notes)")
     try await folder.withStore { store async throws in
