@@ -91,7 +91,10 @@ extension Batch {
       assignments = derived
       journaled = tree.apply(derived, of: write)
     }
-    joint.add(journaled, of: write, replacing: before.beforeImage(of: assignments))
+    let entries = before.indexPlan.entriesChanged(
+      below: .root, by: journaled.lazy.map(\.location))
+    joint.add(
+      journaled, of: write, replacing: before.beforeImage(of: assignments), entries: entries)
   }
 
   /// Applies assignments and adds their commit.
@@ -130,11 +133,11 @@ extension Batch {
 }
 
 extension Engine {
-  /// The number of locations, and the bytes of JSON, with which a commit of several writes ends. So it exceeds them by
-  /// less than one write. They also bound the time of the last steps, which `jointTimeMax` does not cover: applying the
-  /// whole commit, and encoding and reading back its text, costs O(locations × log locations + bytes). The values whose
-  /// texts and indexes were made before cost O(1).
-  static let jointMax = (locations: 16_384, bytes: batchBytesMax)
+  /// The number of entries (see `IndexPlan.entriesChanged`), and the bytes of JSON, with which a commit of several writes
+  /// ends. So it exceeds them by less than one write. They also bound the time of the last steps, which `jointTimeMax` does
+  /// not cover: applying the whole commit, and encoding and reading back its text, costs O(entries × log entries + bytes).
+  /// The values whose texts and indexes were made before cost O(1).
+  static let jointMax = (entries: 4_096, bytes: batchBytesMax)
 
   /// The bytes of the branches in such a commit that the writer encodes: about a millisecond.
   static let jointEncodedMax = 128 * 1024
@@ -161,6 +164,7 @@ struct JointWrite {
   var count = 0
   /// The on-disconnect writes among them.
   var completed: [DisconnectWriteID] = []
+  private var entries = 0
   private var locations: [Location] = []
   private var bytes = 0
   /// A write that has the texts and the indexes of the large values of all writes; nil if there are none.
@@ -168,7 +172,7 @@ struct JointWrite {
 
   /// Whether no other write may be added.
   var isFull: Bool {
-    locations.count >= Engine.jointMax.locations || bytes >= Engine.jointMax.bytes
+    entries >= Engine.jointMax.entries || bytes >= Engine.jointMax.bytes
   }
 
   /// Adds a write that was applied.
@@ -178,9 +182,12 @@ struct JointWrite {
   ///   - write: the write, which may have the texts of its values.
   ///   - beforeImage: see `Tree.beforeImage`. A leaf above a location of the write is replaced by a branch. A later
   ///     write may remove that branch, and the leaf does not come back then. So the location of the leaf is added too.
+  ///   - entries: see `IndexPlan.entriesChanged`.
   mutating func add(
-    _ journaled: [Assignment], of write: Write? = nil, replacing beforeImage: [Assignment]
+    _ journaled: [Assignment], of write: Write? = nil, replacing beforeImage: [Assignment],
+    entries: Int
   ) {
+    self.entries += entries
     locations += journaled.map(\.location)
     for image in beforeImage where !image.location.isPriority {
       if !image.value.isAbsent, !image.value.isBranch { locations.append(image.location) }

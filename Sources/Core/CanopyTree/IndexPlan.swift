@@ -195,6 +195,32 @@ public struct IndexPlan: Sendable, Equatable {
     return matches
   }
 
+  /// Returns the number of entries that the assignments of an update may change: one for each location, and one in each
+  /// index of a branch above it. The branches above the common path count once.
+  ///
+  /// - Parameters:
+  ///   - path: the common path.
+  ///   - locations: the locations below it.
+  /// - Complexity: O(keys of all paths).
+  public func entriesChanged(below path: Path, by locations: some Sequence<Location>) -> Int {
+    var matches: Matches? = matches
+    var sum = 0
+    for key in path.keys {
+      sum += matches?.orders.count ?? 0
+      matches = matches?.child(key)
+    }
+    for location in locations {
+      sum += 1
+      var here = matches
+      for key in location.path.keys {
+        guard let level = here else { break }
+        sum += level.orders.count
+        here = level.child(key)
+      }
+    }
+    return sum
+  }
+
   /// Whether two locations keep the same indexes, at and below them.
   ///
   /// - Complexity: O(plan).

@@ -99,6 +99,10 @@ public struct Limits: Sendable, Equatable {
   /// the only writer, while all other writes wait.
   public var updateLocationsMax = 2_048
 
+  /// The most entries that one UPDATE of a client that is not the administrator may change: each of its locations is one,
+  /// and is one more in each index of a branch above it. An entry takes about four microseconds of the only writer.
+  public var updateEntriesMax = 6_144
+
   /// The most locations of one UPDATE of the administrator. The server refuses more while it decodes the line, before
   /// they take memory.
   public var administratorLocationsMax = 16_384

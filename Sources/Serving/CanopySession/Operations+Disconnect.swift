@@ -47,7 +47,7 @@ extension Operations {
     do {
       // Checked before anything is computed from them.
       guard request.locationCount <= limits.disconnectLocationsMax else { throw tooManyArmed }
-      if let write = request.treeWrite { try checkKeys(of: write, by: identity) }
+      if let write = request.treeWrite { try checkUpdate(write, by: identity) }
       let step: @Sendable () throws -> Arming = { [self] in
         try arming(request, bytes: text.utf8.count, as: identity, armed, for: owner)
       }

@@ -31,6 +31,23 @@ extension Operations {
         "one update may set at most \(limits.updateLocationsMax) locations; split it into several")
     }
     try checkKeys(of: request, by: identity)
+    try checkEntries(of: request)
+  }
+
+  /// Checks the number of entries that an UPDATE may change in branches and their indexes.
+  ///
+  /// - Throws: `WireError`, as `checkUpdate` does.
+  private func checkEntries(of request: TreeWrite) throws(WireError) {
+    guard case .update(let path, let changes) = request,
+      // Few locations are no longer work than a value with as many children.
+      changes.count > Operations.locationsMadeAtOnceMax
+    else { return }
+    let entries = engine.indexPlan.entriesChanged(below: path, by: changes.lazy.map(\.location))
+    guard entries > limits.updateEntriesMax else { return }
+    throw WireError(
+      .tooLarge,
+      "one update may change at most \(limits.updateEntriesMax) entries of branches and their indexes, and this one "
+        + "may change \(entries); split it into several")
   }
 
   /// The most keys in the paths of all locations of one update, those of the path of the update included: four for each

@@ -284,23 +284,40 @@ import Testing
         }
       }
     }
-    let (few, many) = (try await compared(32), try await compared(1_024))
-    #expect(few >= 8 * 32 && many <= 32 * few + 8 * 1_024)
-    #expect(many <= 10 * 8 * 1_024)
+    let (few, many) = (try await compared(16), try await compared(256))
+    #expect(few >= 8 * 16 && many <= 16 * few + 8 * 256)
+    #expect(many <= 10 * 8 * 256)
+  }
+
+  @Test func `a commit of a group has fewer locations if they are in indexes`() async throws {
+    func commits(indexes: Int) async throws -> Int {
+      var configuration = Engine.Configuration()
+      configuration.threadTime = { .zero }
+      for order in ["x", "y", "z"].prefix(indexes) {
+        configuration.indexPlan.declare(.child(try Path(order)), at: ["a"])
+      }
+      return try await withEngine(configuration: configuration) { engine in
+        let group = try (0..<64).map { number in
+          let items = try (0..<64).map { Write.Item(try Path("a/\(64 * number + $0)"), 1) }
+          return Decision(try Write(items), ())
+        }
+        #expect(await submit([group], to: engine) == WritesOutcome(decided: 64))
+        return Int(engine.snapshot.sequence)
+      }
+    }
+    #expect(try await commits(indexes: 0) == 1)
+    #expect(try await commits(indexes: 3) == 4)
   }
 
   @Test func `a commit of a group ends with the write that reaches its size`() throws {
-    func isFull(_ assignments: [Assignment]) throws -> Bool {
+    func isFull(_ assignments: [Assignment], entries: Int = 1) throws -> Bool {
       var joint = JointWrite()
-      joint.add([Assignment(try Path("x"), 1)], replacing: [])
-      joint.add(assignments, replacing: [])
+      joint.add([Assignment(try Path("x"), 1)], replacing: [], entries: 1)
+      joint.add(assignments, replacing: [], entries: entries)
       return joint.isFull
     }
-    let many = (1..<Int32(Engine.jointMax.locations)).map {
-      Assignment(Path.root.child(Key(index: $0)), 1)
-    }
-    #expect(try isFull(many))
-    #expect(try !isFull(many.dropLast()))
+    #expect(try isFull([], entries: Engine.jointMax.entries - 1))
+    #expect(try !isFull([], entries: Engine.jointMax.entries - 2))
     for (count, isLarge) in [(Engine.jointMax.bytes, true), (Engine.jointMax.bytes - 100, false)] {
       let text = Node(String(repeating: "x", count: count))
       #expect(try isFull([Assignment(try Path("y"), text)]) == isLarge)

@@ -153,6 +153,7 @@ struct DocumentTests {
     let untold = [
       "writeBytesMax": "a write is never larger than its line",
       "administratorLocationsMax": "only the administrator meets it",
+      "updateEntriesMax": "it counts the indexes, and the refusal says what to do: split it",
       "commitLocationsMax": "the refusal of a larger write says what to do: split it",
       "commitPrioritiesMax": "the refusal of a larger write says what to do: split it",
       "commitBytesMax": "the refusal of a larger write says what to do: split it",

@@ -50,6 +50,26 @@ struct IndexPlanTests {
     }
   }
 
+  @Test func `the entries of an update are its locations, and one more in each index above them`()
+    throws
+  {
+    var plan = IndexPlan()
+    for (order, pattern) in [
+      (Order.child("n"), ["posts"]), (.value, ["posts"]), (.child("n"), ["u", nil]), (.value, []),
+    ] as [(Order, [Key?])] { plan.declare(order, at: pattern) }
+    func entries(_ path: String, _ locations: String...) throws -> Int {
+      plan.entriesChanged(below: try Path(path), by: try locations.map { try Location($0) })
+    }
+    #expect(try entries("", "x") == 2)
+    #expect(try entries("", "posts/p/n", "posts/q") == 2 + 2 + 4)
+    // The branches above the common path have one entry each.
+    #expect(try entries("posts", "p", "q", "r/n") == 1 + 3 + 6)
+    #expect(try entries("u/a", "p", "q/.priority") == 1 + 2 + 2)
+    #expect(try entries("u/a/p/n", "x", "y") == 2 + 2)
+    plan = IndexPlan()
+    #expect(try entries("a", "b/c") == 1)
+  }
+
   static let writes: [[(String, Node)]] = [
     [("", .of(["u": .of(["a": .of(["k": 1])])]))], [("u", .of(["a": .of(["k": 1])]))],
     [("u/a", .of(["k": 1]))], [("u/a/k", 1)], [("u/a/k/deeper/still", 1)],
