@@ -143,8 +143,9 @@ struct Backup: AsyncParsableCommand {
   private static func unusedPath(_ file: String, isHidden: Bool = false) -> String {
     let slash = file.utf8.lastIndex(of: UInt8(ascii: "/"))
     let start = slash.map { file.utf8.index(after: $0) } ?? file.startIndex
-    return NewFolder("\(file[..<start])\(isHidden ? "." : "")\(file[start...])").unusedPath(
-      for: "part", number: Int(ProcessInfo.processInfo.processIdentifier))
+    return NewFolder.unusedPath(
+      beside: "\(file[..<start])\(isHidden ? "." : "")\(file[start...])", for: "part",
+      number: Int(ProcessInfo.processInfo.processIdentifier))
   }
 
   /// Moves the backup of the server to the name of the file, on another disk by a copy.

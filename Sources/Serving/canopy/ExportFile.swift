@@ -54,7 +54,8 @@ struct ExportFile {
 
   private static func kind(ofPath path: String) -> Kind {
     let number = Int(ProcessInfo.processInfo.processIdentifier)
-    return .regular(path, temporary: NewFolder(path).unusedPath(for: "part", number: number))
+    return .regular(
+      path, temporary: NewFolder.unusedPath(beside: path, for: "part", number: number))
   }
 
   /// Follows links to a regular file. A link of `/proc` (`/dev/stdout`) leads to an open file, which may have no

@@ -68,12 +68,9 @@ enum Moving {
     try PostgresOption.check()
     #if PostgreSQL
       let files = FileManager.default
-      if files.fileExists(atPath: folder) {
-        guard let contents = try? files.contentsOfDirectory(atPath: folder), contents.isEmpty else {
-          throw Failure("\(folder) is not empty; name a folder that is new or empty")
-        }
-      }
-      let filling = NewFolder(folder).unusedPath(
+      let new = NewFolder(folder)
+      try new.checkIsFree()
+      let filling = new.workPath(
         for: "moving", number: Int(ProcessInfo.processInfo.processIdentifier))
       try await use(url, removing: [filling]) { database in
         guard try await database.list.exists(NamespaceName.default.text) else {
@@ -87,7 +84,7 @@ enum Moving {
           }
           // A node that has started meanwhile may have written.
           try await database.checkIsFree()
-          try NewFolder(folder).replace(by: filling)
+          try new.fill(from: filling)
         } catch {
           try? files.removeItem(atPath: filling)
           throw error

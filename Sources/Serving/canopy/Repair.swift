@@ -38,7 +38,7 @@ struct Repair: AsyncParsableCommand {
       let new = NewFolder(try Setting.path(to))
       try new.checkIsFree()
       try folders.checkIsOutside(new.path)
-      let work = new.unusedPath(
+      let work = new.workPath(
         for: "repairing", number: Int(ProcessInfo.processInfo.processIdentifier))
       return try await Interruption.removing([work]) {
         guard mkdir(work, 0o700) == 0 else {
@@ -59,7 +59,7 @@ struct Repair: AsyncParsableCommand {
         lines += try await repairSecrets(from: folders, to: work)
         let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
           .map { $0.naming(new.path, for: work) }
-        try new.replace(by: work)
+        try new.fill(from: work)
         for line in lines { try Output.line(line.replacing(work, with: new.path)) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
         try Output.line("\(new.path) has the data that is whole")

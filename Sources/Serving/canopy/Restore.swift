@@ -57,7 +57,7 @@ struct Restore: AsyncParsableCommand {
         only == nil || $0 == only ? point : .last
       }
       let works = restoring.workFolders(
-        beside: folder, number: Int(ProcessInfo.processInfo.processIdentifier))
+        for: folder, number: Int(ProcessInfo.processInfo.processIdentifier))
       let (outcomes, lost) = try await Interruption.removing(works) {
         var lost: [String] = []
         let outcomes = try await restoring.run(to: folder, through: works) {

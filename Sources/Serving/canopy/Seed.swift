@@ -32,17 +32,16 @@ struct Seed: AsyncParsableCommand {
     let clock = FixtureClock()
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }
     // The folder gets its name when it is complete, so that an interrupted command leaves no incomplete folder.
-    // A slash at the end, or a dot, would put the temporary folder into the folder itself.
-    let folder = Self.resolved(NewFolder(try folder.folder()).path)
-    try checkIsFree(folder)
-    let filling = NewFolder(folder).unusedPath(
+    let new = NewFolder(try folder.folder())
+    try new.checkIsFree()
+    let filling = new.workPath(
       for: "seeding", number: Int(ProcessInfo.processInfo.processIdentifier))
     let counts: Fixture.Counts
     do {
       counts = try await Interruption.removing([filling]) {
         let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
         let counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-        try Self.move(filling, to: folder)
+        try new.fill(from: filling)
         return counts
       }
     } catch {
@@ -52,45 +51,6 @@ struct Seed: AsyncParsableCommand {
     Output.note(
       "seeded \(counts.people) people, \(counts.posts) posts, \(counts.comments) comments, "
         + "\(counts.stars) stars")
-  }
-
-  /// Gives the complete folder its name.
-  ///
-  /// An empty folder with that name stays, because it may be the current folder of the user's shell. The database is the
-  /// first file that it gets, so it is complete from then on.
-  static func move(_ filling: String, to folder: String) throws {
-    let files = FileManager.default
-    func move(_ from: String, _ to: String) throws {
-      guard FileCalls.renameFile(from, to: to) == 0 else {
-        throw Failure("\(to) cannot be created: \(String(cString: strerror(errno)))")
-      }
-    }
-    guard files.fileExists(atPath: folder) else {
-      return try NewFolder(folder).replace(by: filling)
-    }
-    let names = try files.contentsOfDirectory(atPath: filling)
-    for name in names.filter({ $0 == "canopy.sqlite" }) + names.filter({ $0 != "canopy.sqlite" }) {
-      try move(filling + "/" + name, folder + "/" + name)
-    }
-    do throws(FileError) { try AtomicFile.synchronize(folder) } catch {
-      throw Failure("\(folder) cannot be written to the disk: \(error.reason)")
-    }
-    rmdir(filling)
-  }
-
-  /// Returns the path without links of a folder that exists; the same path if it does not exist.
-  private static func resolved(_ folder: String) -> String {
-    guard let path = realpath(folder, nil) else { return folder }
-    defer { free(path) }
-    return String(cString: path)
-  }
-
-  private func checkIsFree(_ folder: String) throws {
-    let files = FileManager.default
-    guard files.fileExists(atPath: folder) else { return try NewFolder(folder).checkIsFree() }
-    guard let contents = try? files.contentsOfDirectory(atPath: folder), contents.isEmpty else {
-      throw Failure("\(folder) is not empty; name a folder that is new or empty")
-    }
   }
 }
 

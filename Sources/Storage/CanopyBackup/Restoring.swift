@@ -45,17 +45,17 @@ public struct Restoring: Sendable {
   /// Returns paths for the temporary folders of `run`, which nothing has.
   ///
   /// - Parameter number: a number that other processes do not use.
-  public func workFolders(beside folder: String, number: Int) -> [String] {
+  public func workFolders(for folder: String, number: Int) -> [String] {
     (["restoring"] + (older == nil ? [] : ["older"])).map {
-      NewFolder(folder).unusedPath(for: $0, number: number)
+      NewFolder(folder).workPath(for: $0, number: number)
     }
   }
 
-  /// Unpacks a backup into a folder that does not exist, restores its namespaces, and gives the folder its name when
-  /// `check` has accepted it. Blocks the thread of its task for steps of the disk.
+  /// Unpacks a backup into a new folder, restores its namespaces, and gives the folder its name when `check` has accepted
+  /// it. Blocks the thread of its task for steps of the disk.
   ///
   /// - Parameters:
-  ///   - folder: the path of the new folder. An empty folder with this path is replaced.
+  ///   - folder: the path of the new folder. An empty folder with this path is filled.
   ///   - works: the paths of `workFolders`.
   ///   - progress: receives the bytes of the backup that are unpacked.
   ///   - check: checks the unpacked folder before it gets its name.
@@ -86,7 +86,7 @@ public struct Restoring: Sendable {
           description.time))
     }
     try await check(filling, outcomes)
-    try new.replace(by: filling)
+    try new.fill(from: filling)
     return outcomes
   }
 

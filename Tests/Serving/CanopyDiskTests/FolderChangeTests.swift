@@ -9,7 +9,6 @@ import GRDB
 import Testing
 
 @testable import struct canopy.Backup
-@testable import struct canopy.Seed
 
 /// Files and folders that get another name, on a disk that fails. The disk has the new name when the call succeeds.
 @Suite(.serialized, .timeLimit(.minutes(20))) struct FolderChangeTests {
@@ -69,24 +68,22 @@ import Testing
     }
   }
 
-  @Test(arguments: [false, true])
-  func `a seeded folder gets its name, also in place of an empty folder`(isEmpty: Bool) throws {
-    try withFaults(renames: isEmpty ? 2 : 1) { folder in
-      for name in ["canopy.sqlite", "canopy.tail"] {
-        try write(name, to: folder.file("filling/\(name)"))
-      }
-      if isEmpty {
-        try FileManager.default.createDirectory(
-          atPath: folder.file("data"), withIntermediateDirectories: false)
+  @Test func `an empty folder is filled, the database last, or stays empty`() throws {
+    try withFaults(renames: 3) { folder in
+      for name in ["canopy.sqlite", "canopy.tail", "namespaces/shop/canopy.sqlite"] {
+        try write(name, to: folder.file("data/.restoring-1/\(name)"))
       }
     } _: { folder in
-      try Seed.move(folder.file("filling"), to: folder.file("data"))
+      try NewFolder(folder.file("data")).fill(from: folder.file("data/.restoring-1"))
     } check: { folder, hasFailed, fault in
       #expect(hasFailed, "\(fault)")
-      // Never another file without the database.
-      if text(folder.file("data/canopy.tail")) != nil {
-        #expect(text(folder.file("data/canopy.sqlite")) != nil, "\(fault)")
-      }
+      let names = try FileManager.default.contentsOfDirectory(atPath: folder.file("data")).sorted()
+      // Only the name of the database is not on the disk yet.
+      let isFilled = !names.contains(".restoring-1")
+      #expect(
+        names == (isFilled ? ["canopy.sqlite", "canopy.tail", "namespaces"] : [".restoring-1"]),
+        "\(fault)")
+      #expect(!isFilled || fault.hasPrefix("sync ") || fault.hasPrefix("open "), "\(fault)")
     }
   }
 
@@ -98,7 +95,7 @@ import Testing
         try write(name, to: folder.file("filling/\(name)"))
       }
     } _: { folder in
-      try NewFolder(folder.file("data")).replace(by: folder.file("filling"))
+      try NewFolder(folder.file("data")).fill(from: folder.file("filling"))
     } check: { folder, hasFailed, fault in
       #expect(hasFailed, "\(fault)")
       if fault.hasPrefix("sync ") { synchronized.insert(fault) }

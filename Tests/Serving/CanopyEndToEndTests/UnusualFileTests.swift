@@ -139,16 +139,31 @@ import Testing
     #expect(empty.status == 64 && empty.errors.contains("name a file"), "\(empty)")
   }
 
-  @Test(arguments: ["empty", "missing"])
-  func `a new folder that is a link is refused`(target: String) async throws {
+  @Test func `a new folder may be a link to an empty folder, and not to a missing one`()
+    async throws
+  {
     try await create()
-    try files.createDirectory(atPath: folder.file("empty"), withIntermediateDirectories: false)
-    try files.createSymbolicLink(atPath: new, withDestinationPath: folder.file(target))
-    try await Command.run(["backup", "--data", data, folder.file("b.tar")]).expect(status: 0)
+    let (first, second) = (folder.file("first"), folder.file("second"))
+    let file = folder.file("b.tar")
+    try await Command.run(["backup", "--data", data, file]).expect(status: 0)
+    for link in [first, second] {
+      try files.createSymbolicLink(atPath: link, withDestinationPath: link + "-disk")
+    }
     try await expectRefusal(
-      ["restore", folder.file("b.tar"), "--data", new], mentions: "is a symbolic link")
+      ["restore", file, "--data", first], mentions: "is a symbolic link to a missing folder")
     try await expectRefusal(
-      ["repair", "--data", data, "--to", new], mentions: "is a symbolic link")
+      ["repair", "--data", data, "--to", second], mentions: "is a symbolic link to a missing folder"
+    )
+    for link in [first, second] {
+      try files.createDirectory(atPath: link + "-disk", withIntermediateDirectories: false)
+    }
+    try await Command.run(["restore", file, "--data", first]).expect(status: 0)
+    try await Command.run(["repair", "--data", data, "--to", second]).expect(status: 0)
+    for link in [first, second] {
+      try await Command.run(["verify", "--data", link]).expect(status: 0)
+      let names = try files.contentsOfDirectory(atPath: link + "-disk")
+      #expect(names.contains("canopy.sqlite") && !names.contains { $0.hasPrefix(".") }, "\(names)")
+    }
   }
 
   @Test func `the folder of the backups may be a link to another folder`() async throws {

@@ -27,6 +27,7 @@ import Testing
 
   private func restore(
     _ path: String, older: String? = nil, to point: RestorePoint = .last,
+    into folder: String? = nil,
     check: (String) async throws -> Void = { _ in }
   ) async throws -> [Restoring.Outcome] {
     let restoring = Restoring(
@@ -34,8 +35,9 @@ import Testing
     ) {
       $0 == .default ? point : .last
     }
-    let works = restoring.workFolders(beside: target, number: 1)
-    return try await restoring.run(to: target, through: works) { _, _ in
+    let folder = folder ?? target
+    let works = restoring.workFolders(for: folder, number: 1)
+    return try await restoring.run(to: folder, through: works) { _, _ in
     } check: { folder, _ in
       try await check(folder)
     }
@@ -73,6 +75,31 @@ import Testing
   }
 
   @Test(arguments: [false, true])
+  func `an empty folder with lost+found is filled and not replaced, also through a link`(
+    isLink: Bool
+  )
+    async throws
+  {
+    let path = try server.backUp()
+    let disk = server.place.file("disk")
+    try FileManager.default.createDirectory(
+      atPath: disk + "/lost+found", withIntermediateDirectories: true)
+    if isLink {
+      try FileManager.default.createSymbolicLink(atPath: target, withDestinationPath: disk)
+    }
+    let folder = isLink ? target : disk
+    func inode() throws -> Int? {
+      try FileManager.default.attributesOfItem(atPath: disk)[.systemFileNumber] as? Int
+    }
+    let before = try #require(try inode())
+    _ = try await restore(path, into: folder)
+    #expect(try inode() == before)
+    #expect(try await tree(disk).at(Path("n")).childCount == 6)
+    let names = try FileManager.default.contentsOfDirectory(atPath: disk)
+    #expect(names.contains("lost+found") && names.allSatisfy { !$0.hasPrefix(".") }, "\(names)")
+  }
+
+  @Test(arguments: [false, true])
   func `a folder with the name of a temporary one stays, also if it appears only now`(isLate: Bool)
     async throws
   {
@@ -85,7 +112,7 @@ import Testing
     if !isLate { for folder in taken { try take(folder) } }
     let restoring = Restoring(
       BackupFile(path), older: BackupFile(older), now: { [now] in now }, to: { _ in .last })
-    let works = restoring.workFolders(beside: target, number: 1)
+    let works = restoring.workFolders(for: target, number: 1)
     #expect(works == (isLate ? taken : taken.map { $0 + "-2" }))
     if isLate { try take(taken[1]) }
     func run() async throws -> [Int64] {

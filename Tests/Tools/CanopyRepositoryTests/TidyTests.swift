@@ -79,7 +79,7 @@ extension Ban {
       pattern: #"\b(rename|renameat2?)\(|\.(moveItem|replaceItem\w*)\("#,
       instead:
         "`FileCalls.renameFile`, which tests can make fail, and `AtomicFile.synchronizeFolder` after it; for a new data "
-        + "folder, `NewFolder.replace`",
+        + "folder, `NewFolder.fill`",
       places: [
         "Sources/Storage", "Sources/Serving/canopy", "Sources/Core/CanopySystem",
         "Sources/Blog/CanopyAccounts", "Sources/Blog/CanopyIdentity",
