@@ -129,7 +129,7 @@ extension Engine {
   /// From now on groups that check authorizations do so before they deliver events.
   public func reauthorizeAll() {
     assertOnThread()
-    let cases = authorizations.waitForVerdicts(of: nil, since: snapshot.sequence)
+    let cases = authorizations.waitForVerdicts(since: snapshot.sequence)
     reauthorize(.cases(cases[...], mayTakeLong: false))
   }
 
@@ -197,6 +197,7 @@ extension Engine {
           verdict, of: id, at: commit.time, after: commit.sequence, isLast: false))
     }
     if !later.isEmpty { reauthorize(.cases(later[...], mayTakeLong: false)) }
+    if cases.beginsSearch { reauthorize(.search, of: .search) }
   }
 
   /// The most verdicts that are repeated for a batch before it is published.

@@ -65,7 +65,7 @@ extension Engine {
     if let denied = starting.denied {
       authorizations.add(
         id, starting.authorization, verdict ?? ReadVerdict(isAllowed: true), at: time,
-        isChecked: group?.checksAuthorizations ?? false, denied: denied)
+        after: snapshot.sequence, isChecked: group?.checksAuthorizations ?? false, denied: denied)
     }
     end(starting, ListenerID(number: id), ListenStart(listening, snapshot, verdict))
   }

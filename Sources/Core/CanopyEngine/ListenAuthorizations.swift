@@ -91,6 +91,9 @@ public struct ListenAuthorization: Sendable {
 /// that is found while it waits is hidden from later commits until it is authorized. So commits find a case twice at
 /// most for each verdict.
 ///
+/// If too many verdicts depend on the places that a commit changes, the engine's thread only notes the places: see
+/// `UnsearchedPlaces`. It goes through all cases in later turns, and searches for those that depend on them.
+///
 /// A commit may concern the verdicts of very many listeners. The engine's thread repeats a few of them at once, and the
 /// others in later turns. Until then the cases wait, and event loops check: they repeat the authorization for each
 /// commit before they deliver its events. So no listener gets events that it may not get, and no writer waits for the
@@ -146,12 +149,29 @@ final class ListenAuthorizations: Sendable {
     /// Whether commits do not find the case by the locations of its verdict. Only a case that waits is hidden, because
     /// it is authorized again in a later turn anyway.
     var isHidden = false
+    /// The cases before and after it in the order in which they were added; nil at an end.
+    var previous: CaseID?
+    var next: CaseID?
   }
 
   fileprivate struct State {
     var entries: [Int: Entry] = [:]
     var cases: [CaseID: Case] = [:]
+    /// The number of the latest case that was added.
     var lastCase: CaseID = 0
+    /// The first and the last of all cases in the order in which they were added.
+    var firstCase: CaseID?
+    var finalCase: CaseID?
+    /// The most cases that are looked at for a commit.
+    let looksMax: Int
+    /// The places of the search that is under way; none if none is.
+    var unsearched = UnsearchedPlaces()
+    /// The places that have changed since this search began. The next search is for them.
+    var unsearchedNext = UnsearchedPlaces()
+    /// The next case of the search; nil at its end.
+    var searched: CaseID?
+    /// The cases with listeners whose groups check nothing. The server itself has these, so there are few.
+    var unchecking: Set<CaseID> = []
     var subjects: [ListenAuthorization.Subject: CaseID] = [:]
     var groups: [ObjectIdentifier: Set<CaseID>] = [:]
     /// The cases that are not hidden, by the locations that their verdicts depend on.
@@ -167,10 +187,17 @@ final class ListenAuthorizations: Sendable {
     var otherChanges = 0
   }
 
-  private let state = Mutex(State())
+  private let state: Mutex<State>
   /// The last commit whose events are to be checked; `.max` while a case waits, or is to wait. So an event loop asks for
   /// the listeners of a view only if there is anything to check.
   private let uncheckedUpTo = Atomic<Int64>(0)
+
+  /// Creates an empty set.
+  ///
+  /// - Parameter looksMax: the most cases that are looked at for a commit.
+  init(looksMax: Int = UnsearchedPlaces.looksMax) {
+    state = Mutex(State(looksMax: looksMax))
+  }
 
   /// Whether no verdict depends on anything: then no commit repeats an authorization.
   var isIdle: Bool { state.withLock { $0.places.isEmpty && $0.timed.isEmpty } }
@@ -192,7 +219,8 @@ final class ListenAuthorizations: Sendable {
   private func change<R>(_ body: (inout State) -> R) -> R {
     state.withLock { state in
       let result = body(&state)
-      let mayWait = state.waitingCases > 0 || !state.announced.isEmpty
+      let mayWait =
+        state.waitingCases > 0 || !state.announced.isEmpty || !state.unsearched.isEmpty
       uncheckedUpTo.store(mayWait ? .max : state.lastUnchecked, ordering: .releasing)
       return result
     }
@@ -202,15 +230,18 @@ final class ListenAuthorizations: Sendable {
   ///
   /// - Parameters:
   ///   - time: the time of the verdict.
+  ///   - sequence: the last commit before it.
   ///   - isChecked: whether the group of the listener checks its authorization before it delivers events.
   ///   - denied: called once, when it may no longer listen.
   func add(
     _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ReadVerdict, at time: Int64,
-    isChecked: Bool, denied: @escaping @Sendable () -> Void
+    after sequence: Int64, isChecked: Bool, denied: @escaping @Sendable () -> Void
   ) {
     change { state in
       state.entries[id] = Entry(isChecked: isChecked, denied: denied)
-      state.join(id, authorization, verdict, at: time)
+      guard let authorization else { return }
+      let caseID = state.join(id, authorization)
+      state.setVerdict(verdict, of: caseID, at: time, after: sequence)
     }
   }
 
@@ -226,7 +257,7 @@ final class ListenAuthorizations: Sendable {
   ) {
     change { state in
       guard let caseID = state.move(id, to: authorization, after: sequence) else { return }
-      state.setVerdict(verdict, of: caseID, at: time)
+      state.setVerdict(verdict, of: caseID, at: time, after: sequence)
     }
   }
 
@@ -273,7 +304,7 @@ final class ListenAuthorizations: Sendable {
   }
 
   /// Notes that something besides the tree has changed for a group. From now on event loops check the events of later
-  /// commits. `waitForVerdicts` must follow. Safe to call from any thread. O(1).
+  /// commits, until `endAnnouncement`. Safe to call from any thread. O(1).
   ///
   /// - Parameter sequence: the last commit whose events need no check.
   func announceChange(of group: ObjectIdentifier, after sequence: Int64) {
@@ -284,18 +315,38 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Lets the cases of a group wait to be authorized again, or all for nil, after a change of something besides the tree.
-  /// Returns them. Call `setVerdict` for each of them.
+  /// Lets all cases wait to be authorized again, after a change of something besides the tree. Returns them. Call
+  /// `setVerdict` for each of them.
   ///
-  /// - Parameter sequence: the last commit before the change, unless it was announced.
-  func waitForVerdicts(of group: ObjectIdentifier?, since sequence: Int64) -> [CaseID] {
+  /// - Parameter sequence: the last commit before the change.
+  func waitForVerdicts(since sequence: Int64) -> [CaseID] {
     change { state in
       state.otherChanges += 1
-      let announced = group.flatMap { state.announced.endWait(of: $0) }
-      let ids = group.map { (state.groups[$0] ?? []).sorted() } ?? state.cases.keys.sorted()
-      for id in ids { state.wait(id, since: announced ?? sequence) }
+      let ids = state.cases.keys.sorted()
+      for id in ids { state.wait(id, since: sequence) }
       return ids
     }
+  }
+
+  /// Returns the cases of a group after an announced change. Call `wait` and `setVerdict` for each of them, and then
+  /// `endAnnouncement`. O(1), because a connection may have very many.
+  func cases(of group: ObjectIdentifier) -> Set<CaseID> {
+    change { state in
+      state.otherChanges += 1
+      return state.groups[group] ?? []
+    }
+  }
+
+  /// Lets a case wait to be authorized again after an announced change of its group.
+  func wait(_ id: CaseID, of group: ObjectIdentifier) {
+    change { state in
+      if let sequence = state.announced.sequence(of: group) { state.wait(id, since: sequence) }
+    }
+  }
+
+  /// Ends an announced change, after the cases that its group had have been authorized again.
+  func endAnnouncement(of group: ObjectIdentifier) {
+    change { _ = $0.announced.endWait(of: group) }
   }
 
   /// Returns the cases that a commit authorizes again. Call `setVerdict` or `postpone` for those to be repeated now,
@@ -306,18 +357,16 @@ final class ListenAuthorizations: Sendable {
   ///   - time: the time of the commit.
   ///   - room: the number of cases that may be repeated now. It is reduced by those that are. A case with a listener whose
   ///     group checks nothing is repeated now in any case.
-  /// - Returns: these cases, and the number of cases that were looked at. If the assignments are sorted, each case is
-  ///   looked at once for each location of its verdict, however many assignments there are.
+  /// - Returns: these cases, the number of cases that were looked at, and whether the caller must begin a search with
+  ///   `searchNext`. If the assignments are sorted, each case is looked at once for each location of its verdict, however
+  ///   many assignments there are.
   func takeCases(
     concernedBy assignments: [Assignment], of sequence: Int64, at time: Int64, room: inout Int
-  ) -> (now: [CaseID], later: [CaseID], looks: Int) {
+  ) -> (now: [CaseID], later: [CaseID], looks: Int, beginsSearch: Bool) {
     change { state in
       var ids = Set(state.timed.takeDue(at: time))
       var looks = ids.count
-      state.places.forEach(overlapping: assignments.lazy.map(\.location.path)) {
-        looks += $0.count
-        ids.formUnion($0)
-      }
+      let beginsSearch = state.find(assignments, after: sequence - 1, &ids, &looks)
       var (now, later): ([CaseID], [CaseID]) = ([], [])
       for id in ids.sorted() {
         guard let found = state.cases[id] else { continue }
@@ -331,9 +380,42 @@ final class ListenAuthorizations: Sendable {
           state.hide(id)
         }
       }
-      return (now, later, looks)
+      return (now, later, looks, beginsSearch)
     }
   }
+
+  /// A step of the search for the cases that depend on unsearched places.
+  enum SearchStep: Equatable {
+    /// The case waits. Call `setVerdict` for it.
+    case found(CaseID)
+    /// No case was found in this step.
+    case notFound
+    /// All cases have been searched.
+    case end
+  }
+
+  /// Goes on with the search for the cases that depend on unsearched places.
+  func searchNext() -> SearchStep {
+    change { state in
+      for _ in 0..<ListenAuthorizations.searchedMax {
+        guard let id = state.searched, let found = state.cases[id] else {
+          state.unsearched = state.unsearchedNext
+          state.unsearchedNext = UnsearchedPlaces()
+          state.searched = state.firstCase
+          return state.unsearched.isEmpty ? .end : .notFound
+        }
+        state.searched = found.next
+        if state.unsearched.overlap(found.verdict.paths) {
+          state.wait(id, since: state.unsearched.since)
+          return .found(id)
+        }
+      }
+      return .notFound
+    }
+  }
+
+  /// The most cases that a step of the search looks at.
+  private static let searchedMax = 64
 
   /// Lets a case wait that was to be authorized again before a commit is published, because that takes many steps.
   ///
@@ -386,7 +468,7 @@ final class ListenAuthorizations: Sendable {
         return denied
       }
       if isLast { state.endWaiting(id, after: sequence) }
-      state.setVerdict(verdict, of: id, at: time)
+      state.setVerdict(verdict, of: id, at: time, after: sequence)
       return Denied()
     }
   }
@@ -404,9 +486,10 @@ final class ListenAuthorizations: Sendable {
     state.withLock { state in
       var checks: [ListenCheck] = []
       var positions: [CaseID?: Int] = [:]
+      var unsearched: [CaseID: Int64?] = [:]
       for (position, id) in ids.enumerated() {
         guard let id, let entry = state.entries[id],
-          let (authorization, caseID) = state.check(of: entry, at: sequence)
+          let (authorization, caseID) = state.check(of: entry, at: sequence, &unsearched)
         else { continue }
         if let found = positions[caseID] {
           checks[found].listeners.append(position)
@@ -437,21 +520,16 @@ public struct ListenCheck: Sendable {
 }
 
 extension ListenAuthorizations.State {
-  /// Adds a listener to the case of its authorization, with the latest verdict.
-  fileprivate mutating func join(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ReadVerdict, at time: Int64
-  ) {
-    guard let authorization else { return }
-    setVerdict(verdict, of: join(id, authorization), at: time)
-  }
-
   /// Adds a listener to the case of its authorization, and returns the case. A new case has no verdict yet.
   fileprivate mutating func join(
     _ id: Int, _ authorization: ListenAuthorization
   ) -> ListenAuthorizations.CaseID {
     let caseID = findOrAddCase(authorization)
     cases[caseID]?.listeners.insert(id)
-    if entries[id]?.isChecked == false { cases[caseID]?.uncheckingListeners += 1 }
+    if entries[id]?.isChecked == false {
+      cases[caseID]?.uncheckingListeners += 1
+      unchecking.insert(caseID)
+    }
     entries[id]?.caseID = caseID
     return caseID
   }
@@ -479,7 +557,9 @@ extension ListenAuthorizations.State {
     if let subject = authorization.subject, let id = subjects[subject] { return id }
     lastCase += 1
     cases[lastCase] = ListenAuthorizations.Case(
-      authorization: authorization, verdict: ReadVerdict(isAllowed: true))
+      authorization: authorization, verdict: ReadVerdict(isAllowed: true), previous: finalCase)
+    if let finalCase { cases[finalCase]?.next = lastCase } else { firstCase = lastCase }
+    finalCase = lastCase
     if let subject = authorization.subject { subjects[subject] = lastCase }
     if let group = authorization.group { groups[group, default: []].insert(lastCase) }
     return lastCase
@@ -490,7 +570,9 @@ extension ListenAuthorizations.State {
     entries[id]?.caseID = nil
     cases[caseID]?.listeners.remove(id)
     if entries[id]?.isChecked == false { cases[caseID]?.uncheckingListeners -= 1 }
-    if let left = cases[caseID], left.listeners.isEmpty { removeCase(caseID, left) }
+    guard let left = cases[caseID] else { return }
+    if left.uncheckingListeners == 0 { unchecking.remove(caseID) }
+    if left.listeners.isEmpty { removeCase(caseID, left) }
   }
 
   fileprivate mutating func removeCase(
@@ -504,7 +586,73 @@ extension ListenAuthorizations.State {
       groups[group]?.remove(id)
       if groups[group]?.isEmpty == true { groups[group] = nil }
     }
+    unchecking.remove(id)
+    // Not those of `removed`, which may be a copy from before.
+    let (previous, next) = (cases[id]?.previous, cases[id]?.next)
+    if let previous { cases[previous]?.next = next } else { firstCase = next }
+    if let next { cases[next]?.previous = previous } else { finalCase = previous }
+    if searched == id { searched = next }
     cases[id] = nil
+  }
+
+  /// Finds the cases whose verdicts depend on a location at, above or below one of some assignments. If they are too many,
+  /// notes the places instead, and finds only those that may not wait.
+  ///
+  /// - Parameters:
+  ///   - sequence: the last commit before the assignments.
+  ///   - ids: receives the cases.
+  ///   - looks: is increased by the number of cases that were looked at.
+  /// - Returns: whether a search must begin.
+  fileprivate mutating func find(
+    _ assignments: [Assignment], after sequence: Int64,
+    _ ids: inout Set<ListenAuthorizations.CaseID>,
+    _ looks: inout Int
+  ) -> Bool {
+    let paths = assignments.lazy.map(\.location.path)
+    // A place of the present search may have changed again after cases were searched, so it is looked at as any other.
+    let isCovering = !unsearchedNext.isEmpty
+    let others = isCovering ? paths.filter { [unsearchedNext] in !unsearchedNext.contains($0) } : []
+    let (isComplete, found) =
+      isCovering ? find(overlapping: others, &looks) : find(overlapping: paths, &looks)
+    if isComplete {
+      ids.formUnion(found)
+      guard isCovering, others.count < assignments.count else { return false }
+    }
+    let begins = unsearched.isEmpty
+    if !isComplete {
+      switch (begins, isCovering) {
+      case (true, _):
+        unsearched.add(paths, since: sequence)
+        searched = firstCase
+      case (false, true): unsearchedNext.add(others, since: sequence)
+      case (false, false): unsearchedNext.add(paths, since: sequence)
+      }
+    }
+    ids.formUnion(unchecking.filter { cases[$0].flatMap(unsearchedSince) != nil })
+    return begins
+  }
+
+  /// Returns the cases that depend on locations at, above or below some paths, and whether these are all of them: there may
+  /// be too many.
+  private func find(
+    overlapping paths: some Sequence<Path>, _ looks: inout Int
+  ) -> (isComplete: Bool, found: Set<ListenAuthorizations.CaseID>) {
+    var (found, left) = (Set<ListenAuthorizations.CaseID>(), looksMax)
+    let isComplete = places.visit(overlapping: paths) { ids in
+      looks += min(ids.count, left + 1)
+      left -= min(ids.count, left + 1)
+      guard left >= 0 else { return false }
+      found.formUnion(ids)
+      return true
+    }
+    return (isComplete, found)
+  }
+
+  /// Returns the last commit before the first change of an unsearched place on which the verdict of a case depends; nil if
+  /// there is none.
+  fileprivate func unsearchedSince(_ found: ListenAuthorizations.Case) -> Int64? {
+    if unsearched.overlap(found.verdict.paths) { return unsearched.since }
+    return unsearchedNext.overlap(found.verdict.paths) ? unsearchedNext.since : nil
   }
 
   fileprivate mutating func wait(_ id: ListenAuthorizations.CaseID, since sequence: Int64) {
@@ -515,10 +663,16 @@ extension ListenAuthorizations.State {
 
   /// Returns the last commit before the change after which a case waits, or is to wait; nil if it does neither.
   private func waitsSince(_ found: ListenAuthorizations.Case) -> Int64? {
-    guard let announced = self.announced.sequence(of: found.authorization.group) else {
-      return found.waitsSince
+    waitsSince(found, unsearched: unsearchedSince(found))
+  }
+
+  private func waitsSince(_ found: ListenAuthorizations.Case, unsearched: Int64?) -> Int64? {
+    var since = found.waitsSince ?? .max
+    if let announced = announced.sequence(of: found.authorization.group) {
+      since = min(since, announced)
     }
-    return min(announced, found.waitsSince ?? .max)
+    if let unsearched { since = min(since, unsearched) }
+    return since == .max ? nil : since
   }
 
   /// Returns the last commit whose events are to be checked for the listeners that have had a case until now.
@@ -578,8 +732,11 @@ extension ListenAuthorizations.State {
 
   /// Returns the authorization to be repeated before a listener gets the events of a commit, with its case; nil for
   /// none. The authorization is nil if the listener may not get them.
+  ///
+  /// - Parameter known: the results of `unsearchedSince` until now. Many listeners may have the same case.
   fileprivate func check(
-    of entry: ListenAuthorizations.Entry, at sequence: Int64
+    of entry: ListenAuthorizations.Entry, at sequence: Int64,
+    _ known: inout [ListenAuthorizations.CaseID: Int64?]
   ) -> (ListenAuthorization?, ListenAuthorizations.CaseID?)? {
     if let end = entry.end {
       if sequence > end.sequence { return (nil, nil) }
@@ -587,17 +744,29 @@ extension ListenAuthorizations.State {
         ? (end.authorization, end.caseID) : nil
     }
     guard let caseID = entry.caseID, let found = cases[caseID] else { return nil }
-    let isUnchecked =
-      sequence <= max(found.uncheckedUpTo, entry.uncheckedUpTo)
-      || sequence > waitsSince(found) ?? .max
-    return isUnchecked ? (found.authorization, caseID) : nil
+    if sequence <= max(found.uncheckedUpTo, entry.uncheckedUpTo) {
+      return (found.authorization, caseID)
+    }
+    var since: Int64?
+    if !unsearched.isEmpty {
+      since = known[caseID, default: unsearchedSince(found)]
+      known.updateValue(since, forKey: caseID)
+    }
+    return sequence > waitsSince(found, unsearched: since) ?? .max
+      ? (found.authorization, caseID) : nil
   }
 
   fileprivate mutating func setVerdict(
-    _ verdict: ReadVerdict, of id: ListenAuthorizations.CaseID, at time: Int64
+    _ verdict: ReadVerdict, of id: ListenAuthorizations.CaseID, at time: Int64,
+    after sequence: Int64
   ) {
     guard let found = cases[id] else { return }
     let old = found.verdict
+    if unsearchedSince(found) != nil {
+      // The loops may have events up to this commit, and the verdict may depend on other places.
+      cases[id]?.uncheckedUpTo = max(found.uncheckedUpTo, sequence)
+      lastUnchecked = max(lastUnchecked, sequence)
+    }
     cases[id]?.verdict = verdict
     cases[id]?.isHidden = false
     if old.paths == verdict.paths, !old.dependsOnTime, !verdict.dependsOnTime, !found.isHidden {

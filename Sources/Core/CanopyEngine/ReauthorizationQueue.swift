@@ -83,9 +83,14 @@ struct Reauthorization: Sendable {
     case changes(ArraySlice<(id: ListenerID, authorization: ListenAuthorization?)>)
     /// Repeats the authorizations of a group, or all, after a change.
     case group(ObjectIdentifier?, after: @Sendable () -> Void)
+    /// Repeats the authorizations of the cases that a group had at a change.
+    case groupCases(Set<ListenAuthorizations.CaseID>.Iterator, of: ObjectIdentifier)
     /// Repeats the authorizations of cases. If `mayTakeLong`, verdicts that take many steps are asked for in the turn as
     /// well, and not beside the engine's thread later.
     case cases(ArraySlice<ListenAuthorizations.CaseID>, mayTakeLong: Bool)
+    /// Searches for the cases that depend on unsearched places, and repeats their authorizations. Verdicts that take many
+    /// steps are asked for beside the engine's thread.
+    case search
     /// Removes listeners that were denied, and that get no further notifications.
     case removals(ArraySlice<Int>, from: Listeners)
   }
@@ -96,6 +101,8 @@ struct Reauthorization: Sendable {
     case revocations
     /// The server: the effects of commits.
     case server
+    /// The server: the search for the cases of commits that concern many.
+    case search
     /// The clients of a remote network that change their users.
     case network(String)
     /// A client on this machine that changes its user.
@@ -145,9 +152,26 @@ struct Reauthorization: Sendable {
       change()
       // The verdicts of this turn may not hold after the change.
       turn.verdicts.removeAll()
-      let cases = authorizations.waitForVerdicts(of: group, since: turn.sequence)
-      work = .cases(cases[...], mayTakeLong: true)
-      return cases.isEmpty
+      guard let group else {
+        let cases = authorizations.waitForVerdicts(since: turn.sequence)
+        work = .cases(cases[...], mayTakeLong: true)
+        return cases.isEmpty
+      }
+      work = .groupCases(authorizations.cases(of: group).makeIterator(), of: group)
+      return false
+    case .groupCases(var left, let group):
+      guard let id = left.next() else {
+        authorizations.endAnnouncement(of: group)
+        return true
+      }
+      authorizations.wait(id, of: group)
+      if let verdict = turn.verdict(of: id, owner, authorizations, mayTakeLong: true) {
+        end(
+          authorizations.setVerdict(
+            verdict, of: id, at: turn.time, after: turn.sequence, isLast: true))
+      }
+      work = .groupCases(left, of: group)
+      return false
     case .cases(var left, let mayTakeLong):
       guard let id = left.popFirst() else { return true }
       if let verdict = turn.verdict(of: id, owner, authorizations, mayTakeLong: mayTakeLong) {
@@ -157,6 +181,18 @@ struct Reauthorization: Sendable {
       }
       work = .cases(left, mayTakeLong: mayTakeLong)
       return left.isEmpty
+    case .search:
+      switch authorizations.searchNext() {
+      case .end: return true
+      case .notFound: return false
+      case .found(let id):
+        if let verdict = turn.verdict(of: id, owner, authorizations, mayTakeLong: false) {
+          end(
+            authorizations.setVerdict(
+              verdict, of: id, at: turn.time, after: turn.sequence, isLast: true))
+        }
+        return false
+      }
     case .removals(let left, let listeners):
       for id in left.prefix(Reauthorization.removalsPerStep) { listeners.remove(id) }
       work = .removals(left.dropFirst(Reauthorization.removalsPerStep), from: listeners)

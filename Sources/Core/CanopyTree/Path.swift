@@ -106,7 +106,7 @@ public struct Path: Hashable, Sendable {
   }
 
   /// Returns the number of first keys that both paths have in common.
-  @usableFromInline func sharedCount(with other: Path) -> Int {
+  public func sharedCount(with other: Path) -> Int {
     let others = other.keys
     let countMax = min(keys.count, others.count)
     var count = 0

@@ -89,7 +89,10 @@ public struct PathTrie<Value> {
 
   /// Visits the values above a path, at it and below it; those above first, outermost first.
   @inlinable public func forEach(overlapping path: Path, _ body: (Value) -> Void) {
-    forEach(overlapping: path, from: 0, body)
+    _ = visit(overlapping: path, from: 0) { value in
+      body(value)
+      return true
+    }
   }
 
   /// Visits the values above some paths, at them and below them: each once if the paths are sorted, at least once
@@ -97,6 +100,21 @@ public struct PathTrie<Value> {
   ///
   /// - Complexity: O(keys of the paths + values visited).
   @inlinable public func forEach(overlapping paths: some Sequence<Path>, _ body: (Value) -> Void) {
+    visit(overlapping: paths) { value in
+      body(value)
+      return true
+    }
+  }
+
+  /// Visits the values above some paths, at them and below them, until `body` returns false: each once if the paths are
+  /// sorted, at least once otherwise.
+  ///
+  /// - Returns: whether all were visited.
+  /// - Complexity: O(keys of the paths + values visited).
+  @discardableResult
+  @inlinable public func visit(
+    overlapping paths: some Sequence<Path>, _ body: (Value) -> Bool
+  ) -> Bool {
     var last: Path?
     for path in paths {
       var depth = 0
@@ -106,20 +124,21 @@ public struct PathTrie<Value> {
         if shared == last.count { continue }
         depth = shared + 1
       }
-      forEach(overlapping: path, from: depth, body)
+      guard visit(overlapping: path, from: depth, body) else { return false }
       last = path
     }
+    return true
   }
 
-  /// Visits the values above a path from a depth on, and those at the path and below it.
-  @inlinable func forEach(overlapping path: Path, from depth: Int, _ body: (Value) -> Void) {
+  /// Visits the values above a path from a depth on, and those at the path and below it, until `body` returns false.
+  @inlinable func visit(overlapping path: Path, from depth: Int, _ body: (Value) -> Bool) -> Bool {
     var trie = self
     for (index, key) in path.keys.enumerated() {
-      if index >= depth, let value = trie.value { body(value) }
-      guard let child = trie.levels[key] else { return }
+      if index >= depth, let value = trie.value, !body(value) { return false }
+      guard let child = trie.levels[key] else { return true }
       trie = child
     }
-    trie.forEach(body)
+    return trie.visit(body)
   }
 
   /// Visits the values above a path, at it and below it, until `body` returns false; those above first,

@@ -12,7 +12,7 @@ struct ConcernedCasesTests {
     let verdict = ReadVerdict(isAllowed: true, paths: paths)
     for id in ids {
       authorizations.add(
-        id, ListenAuthorization { _, _ in verdict }, verdict, at: 0, isChecked: isChecked
+        id, ListenAuthorization { _, _ in verdict }, verdict, at: 0, after: 0, isChecked: isChecked
       ) {}
     }
   }
@@ -47,7 +47,9 @@ struct ConcernedCasesTests {
 
   @Test func `an authorization that waits is found once more until it has its turn`() throws {
     add(0..<100, [try Path("a")])
-    func take(_ sequence: Int64) throws -> (now: [Int], later: [Int], looks: Int) {
+    func take(
+      _ sequence: Int64
+    ) throws -> (now: [Int], later: [Int], looks: Int, beginsSearch: Bool) {
       var room = 0
       return authorizations.takeCases(
         concernedBy: try assignments(10, at: "a"), of: sequence, at: 0, room: &room)
@@ -81,13 +83,13 @@ struct ConcernedCasesTests {
     let subject = ListenAuthorization.Subject(caller: nil, Listening(path))
     let authorization = ListenAuthorization(subject: subject) { _, _ in verdict }
     var room = 0
-    authorizations.add(1, authorization, verdict, at: 0, isChecked: true) {}
+    authorizations.add(1, authorization, verdict, at: 0, after: 0, isChecked: true) {}
     for sequence in 1...2 {
       _ = authorizations.takeCases(
         concernedBy: try assignments(1, at: "a"), of: Int64(sequence), at: 0, room: &room)
     }
     #expect(authorizations.isIdle)
-    authorizations.add(2, authorization, verdict, at: 0, isChecked: false) {}
+    authorizations.add(2, authorization, verdict, at: 0, after: 0, isChecked: false) {}
     let found = authorizations.takeCases(
       concernedBy: try assignments(1, at: "a"), of: 3, at: 0, room: &room)
     #expect(found.now.count == 1 && found.looks == 1)
@@ -96,7 +98,7 @@ struct ConcernedCasesTests {
   @Test func `a verdict that depends on the time is hidden and found again as well`() throws {
     let verdict = ReadVerdict(isAllowed: true, paths: [try Path("a")], dependsOnTime: true)
     authorizations.add(
-      1, ListenAuthorization { _, _ in verdict }, verdict, at: 0, isChecked: true
+      1, ListenAuthorization { _, _ in verdict }, verdict, at: 0, after: 0, isChecked: true
     ) {}
     var room = 0
     func take(_ path: String, _ sequence: Int64, at time: Int64) throws -> [Int] {
@@ -123,7 +125,8 @@ struct ConcernedCasesTests {
     let group = ObjectIdentifier(login)
     for id in 1...2 {
       authorizations.add(
-        id, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, isChecked: true
+        id, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, after: 0,
+        isChecked: true
       ) {}
     }
     func checked(at sequence: Int64) -> Int {
@@ -146,11 +149,14 @@ struct ConcernedCasesTests {
       ListenAuthorization { _, _ in verdict }, of: 2, verdict, at: 0, after: 9)
     #expect(checked(at: 9) == 2 && checked(at: 10) == 1)
     for turn in 1...2 {
-      let ids = authorizations.waitForVerdicts(of: group, since: 9)
+      let ids = authorizations.cases(of: group)
       #expect(ids.count == 1 && checked(at: 6) == 2, "turn \(turn)")
       for id in ids {
+        authorizations.wait(id, of: group)
         _ = authorizations.setVerdict(verdict, of: id, at: 0, after: 10, isLast: true)
       }
+      #expect(checked(at: 11) == 1, "turn \(turn)")
+      authorizations.endAnnouncement(of: group)
     }
     #expect(checked(at: 10) == 1 && checked(at: 11) == 0)
     withExtendedLifetime(login) {}
@@ -167,7 +173,8 @@ struct ConcernedCasesTests {
     let (login, verdict) = (Login(), ReadVerdict(isAllowed: true))
     let group = ObjectIdentifier(login)
     authorizations.add(
-      1, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, isChecked: true
+      1, ListenAuthorization(group: group) { _, _ in verdict }, verdict, at: 0, after: 0,
+      isChecked: true
     ) {}
     authorizations.announceChange(of: group, after: 5)
     #expect(authorizations.deny(1, after: 7).ids == [1])

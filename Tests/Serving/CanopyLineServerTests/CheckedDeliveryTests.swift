@@ -68,7 +68,8 @@ struct CheckedDeliveryTests {
       return verdict
     }
     authorizations.add(
-      number, authorization, ReadVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
+      number, authorization, ReadVerdict(isAllowed: true), at: 0, after: 0, isChecked: true,
+      denied: {})
   }
 
   @Test(arguments: [0, 1], [true, false])
@@ -82,7 +83,7 @@ struct CheckedDeliveryTests {
         Self.add(
           1, listening, to: engine.authorizations, counts,
           steps: CheckedVerdicts.stepsMax + excess, isAllowed: isAllowed)
-        _ = engine.authorizations.waitForVerdicts(of: nil, since: 1)
+        _ = engine.authorizations.waitForVerdicts(since: 1)
         let view = LocalView(listening, Limits(), number: 0)
         let readers = (0..<2 * ViewDelivery.movedMax).map { _ in Reader() }
         for reader in readers {
@@ -133,7 +134,7 @@ struct CheckedDeliveryTests {
         view.add(subscription)
         return view
       }
-      _ = engine.authorizations.waitForVerdicts(of: nil, since: 1)
+      _ = engine.authorizations.waitForVerdicts(since: 1)
       let checked = CheckedVerdicts()
       for (index, sequence) in [Int64(2), 3].enumerated() {
         let change = try Self.change(sequence)

@@ -70,9 +70,9 @@ struct WithheldDeliveryTests {
         ListenAuthorization { root, _ in
           // The value after the commit is secret.
           ReadVerdict(isAllowed: isAllowed || root.child("a").child("0") != 2)
-        }, ReadVerdict(isAllowed: true), at: 0, isChecked: true, denied: {})
+        }, ReadVerdict(isAllowed: true), at: 0, after: 0, isChecked: true, denied: {})
       // The rules have changed, and the engine has not asked them about the listener yet.
-      _ = authorizations.waitForVerdicts(of: nil, since: 6)
+      _ = authorizations.waitForVerdicts(since: 6)
       let listening = Listening(try Path("a"), form: .value)
       let change = try Self.change(7)
       let notification = change.notification(for: listening)
