@@ -39,6 +39,10 @@ struct WriteQueue {
 
   /// The number of equal shares of the queue. One owner may fill one share.
   private static let shares = 8
+  /// The requests that are not counted by owner in any case: counting fewer would change the order of small queues.
+  private static let undividedMax = 64
+
+  private var share: Int { max(1, countMax / WriteQueue.shares) }
 
   init(countMax: Int) {
     self.countMax = max(1, countMax)
@@ -53,6 +57,8 @@ struct WriteQueue {
   ///
   /// A full queue still takes requests of an owner that has few.
   mutating func add(_ request: any PendingRequest, of owner: WriteOwner) -> Bool {
+    // Counted by owner, before one of them fills the queue while a batch takes long.
+    if arrived.count >= max(share, WriteQueue.undividedMax) { divide() }
     guard hasRoom(for: owner) else { return false }
     arrived.append(Entry(owner: owner, request: request))
     return true
@@ -66,8 +72,8 @@ struct WriteQueue {
   private func hasRoom(for owner: WriteOwner) -> Bool {
     if lanes.isEmpty { return arrived.count < countMax }
     let own = lanes[owner]?.count ?? 0
-    if own >= max(1, countMax / WriteQueue.shares) { return false }
-    // The requests that came since the last batch are not counted by owner.
+    if own >= share { return false }
+    // The latest requests are not counted by owner.
     return count < countMax || (own == 0 && arrived.count < countMax)
   }
 

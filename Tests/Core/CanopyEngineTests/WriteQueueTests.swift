@@ -261,12 +261,16 @@ struct WriteQueueTests {
   }
 
   @Test func `one owner gets an eighth of the queue, and a full queue takes requests of others`() {
-    var queue = WriteQueue(countMax: 80)
-    #expect(add(&queue, "a", 1...81) == 80, "the bound of all holds for the first")
+    var queue = WriteQueue(countMax: 800)
+    #expect(add(&queue, "a", 1...801) == 100, "also before the first batch")
+    for owner in ["b", "c", "d", "e", "f", "g", "h"] {
+      #expect(add(&queue, owner, 1...801) == 100, "\(owner)")
+    }
+    #expect(queue.count == 800 && add(&queue, "a", 801...801) == 0)
+    #expect(add(&queue, "i", 1...1) == 1)
     #expect(serve(&queue, atMost: 10).count == 10)
-    #expect(add(&queue, "a", 81...81) == 0, "it has more than an eighth")
-    #expect(add(&queue, "b", 1...1) == 1)
-    #expect(serve(&queue, atMost: 2) == ["b1", "a11"])
+    #expect(add(&queue, "a", 101...103) == 3, "the latest ones are not counted by owner yet")
+    #expect(serve(&queue, atMost: 1) == ["b2"])
   }
 
   @Test func `a request of the engine is always taken`() {
