@@ -19,6 +19,11 @@ extension Batch {
     var joint = JointWrite()
     var errors: [Int: any Error] = [:]
     for (index, decision) in zip(decisions.indices, decisions) {
+      guard joint.hasRoom(for: decision.write.map(entries) ?? 0) else {
+        // Applied twice, it would take too long.
+        if joint.count == 0 { return makeSingly(decisions.prefix(1)) }
+        break
+      }
       do { try apply(decision, at: time, to: &joint) } catch { errors[index] = error }
       joint.count += 1
       if let write = decision.write { joint.prepare(write) }
@@ -42,6 +47,11 @@ extension Batch {
       return makeSingly(decisions.prefix(joint.count))
     }
     return WritesProgress(count: joint.count, errors: errors)
+  }
+
+  /// Returns the entries that a write may change: see `IndexPlan.entriesChanged`.
+  private func entries(of write: Write) -> Int {
+    tree.indexPlan.entriesChanged(by: write)
   }
 
   /// Makes each write in a commit of its own.
@@ -133,11 +143,11 @@ extension Batch {
 }
 
 extension Engine {
-  /// The number of entries (see `IndexPlan.entriesChanged`), and the bytes of JSON, with which a commit of several writes
-  /// ends. So it exceeds them by less than one write. They also bound the time of the last steps, which `jointTimeMax` does
+  /// The number of entries (see `IndexPlan.entriesChanged`) that a commit of several writes has at most, unless the rules
+  /// derive some, and the bytes of JSON with which it ends. So it exceeds the bytes by less than one write. They also bound the time of the last steps, which `jointTimeMax` does
   /// not cover: applying the whole commit, and encoding and reading back its text, costs O(entries × log entries + bytes).
   /// The values whose texts and indexes were made before cost O(1).
-  static let jointMax = (entries: 4_096, bytes: batchBytesMax)
+  static let jointMax = (entries: 1_024, bytes: batchBytesMax)
 
   /// The bytes of the branches in such a commit that the writer encodes: about a millisecond.
   static let jointEncodedMax = 128 * 1024
@@ -169,6 +179,9 @@ struct JointWrite {
   private var bytes = 0
   /// A write that has the texts and the indexes of the large values of all writes; nil if there are none.
   private(set) var prepared: Write?
+
+  /// Whether a write with some entries may be added.
+  func hasRoom(for entries: Int) -> Bool { self.entries + entries <= Engine.jointMax.entries }
 
   /// Whether no other write may be added.
   var isFull: Bool {

@@ -209,14 +209,37 @@ public struct IndexPlan: Sendable, Equatable {
       sum += matches?.orders.count ?? 0
       matches = matches?.child(key)
     }
-    for location in locations {
-      sum += 1
-      var here = matches
-      for key in location.path.keys {
-        guard let level = here else { break }
-        sum += level.orders.count
-        here = level.child(key)
-      }
+    for location in locations { sum += entries(at: location.path.keys[...], below: matches) }
+    return sum
+  }
+
+  /// Returns the number of entries that the assignments of a write may change. The branches above the path that all
+  /// locations share count once.
+  ///
+  /// - Complexity: O(keys of all paths).
+  public func entriesChanged(by write: Write) -> Int {
+    guard let first = write.items.first?.location.path else { return 0 }
+    let shared = write.items.reduce(first.count) {
+      min($0, first.sharedCount(with: $1.location.path))
+    }
+    var matches: Matches? = matches
+    var sum = 0
+    for key in first.keys.prefix(shared) {
+      sum += matches?.orders.count ?? 0
+      matches = matches?.child(key)
+    }
+    for item in write.items {
+      sum += entries(at: item.location.path.keys.dropFirst(shared), below: matches)
+    }
+    return sum
+  }
+
+  private func entries(at keys: ArraySlice<Key>, below matches: Matches?) -> Int {
+    var (sum, here) = (1, matches)
+    for key in keys {
+      guard let level = here else { break }
+      sum += level.orders.count
+      here = level.child(key)
     }
     return sum
   }

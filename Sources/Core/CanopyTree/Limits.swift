@@ -101,7 +101,7 @@ public struct Limits: Sendable, Equatable {
 
   /// The most entries that one UPDATE of a client that is not the administrator may change: each of its locations is one,
   /// and is one more in each index of a branch above it. An entry takes about four microseconds of the only writer.
-  public var updateEntriesMax = 6_144
+  public var updateEntriesMax = 4_096
 
   /// The most locations of one UPDATE of the administrator. The server refuses more while it decodes the line, before
   /// they take memory.

@@ -12,7 +12,7 @@ extension Operations {
     case .set:
       try submit(request, once: origin, named: "SET", context)
     case .update:
-      try checkUpdate(request, by: context.identity)
+      try checkUpdate(request, by: context.identity, once: origin)
       try submit(request, once: origin, named: "UPDATE", context)
     case .compareAndSet(let location, let etag, _):
       try compareAndSet(location, etag, request, once: origin, context)
@@ -22,8 +22,12 @@ extension Operations {
   /// Checks the number of locations of an UPDATE, and of the keys of their paths. The writer applies each location, asks
   /// the rules about it and stores its path, and each of these goes through all keys of the path.
   ///
+  /// - Parameter origin: the number of a write that may have been made before. Its entries are checked when it is decided,
+  ///   because the indexes may have changed since then.
   /// - Throws: `WireError` if it has more of them than the writer carries out in one go.
-  func checkUpdate(_ request: TreeWrite, by identity: Identity) throws(WireError) {
+  func checkUpdate(
+    _ request: TreeWrite, by identity: Identity, once origin: WriteOrigin? = nil
+  ) throws(WireError) {
     if case .administrator = identity { return }
     guard request.locationCount <= limits.updateLocationsMax else {
       throw WireError(
@@ -31,7 +35,7 @@ extension Operations {
         "one update may set at most \(limits.updateLocationsMax) locations; split it into several")
     }
     try checkKeys(of: request, by: identity)
-    try checkEntries(of: request)
+    if origin == nil { try checkEntries(of: request) }
   }
 
   /// Checks the number of entries that an UPDATE may change in branches and their indexes.
@@ -42,12 +46,25 @@ extension Operations {
       // Few locations are no longer work than a value with as many children.
       changes.count > Operations.locationsMadeAtOnceMax
     else { return }
-    let entries = engine.indexPlan.entriesChanged(below: path, by: changes.lazy.map(\.location))
-    guard entries > limits.updateEntriesMax else { return }
+    try checkEntries(
+      engine.indexPlan.entriesChanged(below: path, by: changes.lazy.map(\.location)))
+  }
+
+  /// Checks the entries of a write that may be sent again, when it is decided for the first time.
+  ///
+  /// - Throws: `WireError`, as `checkUpdate` does.
+  fileprivate func checkEntries(of write: Write, by identity: Identity) throws(WireError) {
+    if case .administrator = identity { return }
+    guard write.items.count > Operations.locationsMadeAtOnceMax else { return }
+    try checkEntries(engine.indexPlan.entriesChanged(by: write))
+  }
+
+  private func checkEntries(_ count: Int) throws(WireError) {
+    guard count > limits.updateEntriesMax else { return }
     throw WireError(
       .tooLarge,
       "one update may change at most \(limits.updateEntriesMax) entries of branches and their indexes, and this one "
-        + "may change \(entries); split it into several")
+        + "may change \(count); split it into several")
   }
 
   /// The most keys in the paths of all locations of one update, those of the path of the update included: four for each
@@ -127,6 +144,7 @@ struct PendingTreeWrite: Transaction {
   func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
     // Before the write is applied, which takes time of the writer.
     try operations.checkDerivation(write, as: identity)
+    if origin != nil { try operations.checkEntries(of: write, by: identity) }
     try operations.writeOrder.check(origin, from: quotaOwner.network, now: proposal.now)
     return Decision(write, (), policy: policy, isBounded: policy != nil)
   }

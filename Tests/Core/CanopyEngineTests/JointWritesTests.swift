@@ -284,9 +284,9 @@ import Testing
         }
       }
     }
-    let (few, many) = (try await compared(16), try await compared(256))
-    #expect(few >= 8 * 16 && many <= 16 * few + 8 * 256)
-    #expect(many <= 10 * 8 * 256)
+    let (few, many) = (try await compared(8), try await compared(128))
+    #expect(few >= 8 * 8 && many <= 16 * few + 8 * 128)
+    #expect(many <= 10 * 8 * 128)
   }
 
   @Test func `a commit of a group has fewer locations if they are in indexes`() async throws {
@@ -297,16 +297,34 @@ import Testing
         configuration.indexPlan.declare(.child(try Path(order)), at: ["a"])
       }
       return try await withEngine(configuration: configuration) { engine in
-        let group = try (0..<64).map { number in
+        let group = try (0..<16).map { number in
           let items = try (0..<64).map { Write.Item(try Path("a/\(64 * number + $0)"), 1) }
           return Decision(try Write(items), ())
         }
-        #expect(await submit([group], to: engine) == WritesOutcome(decided: 64))
+        #expect(await submit([group], to: engine) == WritesOutcome(decided: 16))
         return Int(engine.snapshot.sequence)
       }
     }
     #expect(try await commits(indexes: 0) == 1)
     #expect(try await commits(indexes: 3) == 4)
+  }
+
+  @Test func `a write with more entries than a commit of a group may have is made alone`()
+    async throws
+  {
+    try await withEngine(configuration: Engine.Configuration()) { engine in
+      func write(_ count: Int, at path: String) throws -> Decision<Void> {
+        Decision(try Write(try (0..<count).map { Write.Item(try Path("\(path)/\($0)"), 1) }), ())
+      }
+      let max = Engine.jointMax.entries
+      let group = [
+        try write(max + 1, at: "a"), try write(1, at: "b"), try write(max - 1, at: "c"),
+        try write(1, at: "d"), try write(max + 1, at: "e"), try write(1, at: "f"),
+      ]
+      #expect(await submit([group], to: engine) == WritesOutcome(decided: 6))
+      #expect(engine.snapshot.sequence == 5)
+      #expect(engine.root.childCount == 6)
+    }
   }
 
   @Test func `a commit of a group ends with the write that reaches its size`() throws {

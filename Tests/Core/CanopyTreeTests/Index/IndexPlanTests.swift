@@ -70,6 +70,24 @@ struct IndexPlanTests {
     #expect(try entries("a", "b/c") == 1)
   }
 
+  @Test
+  func `the entries of a write are those of an update below the path that its locations share`()
+    throws
+  {
+    var plan = IndexPlan()
+    for (order, pattern) in [
+      (Order.child("n"), ["posts"]), (.value, ["posts", nil]), (.value, []),
+    ] as [(Order, [Key?])] { plan.declare(order, at: pattern) }
+    func entries(_ locations: String...) throws -> Int {
+      plan.entriesChanged(
+        by: try Write(try locations.map { Write.Item(try Path($0), 1) }))
+    }
+    #expect(try entries("x") == 1 + 1)
+    #expect(try entries("posts/p/a", "posts/p/b") == 2 + 2 + 2)
+    #expect(try entries("posts/p/a", "posts/q/b") == 1 + 3 + 3)
+    #expect(try entries("posts/p", "x") == 3 + 2)
+  }
+
   static let writes: [[(String, Node)]] = [
     [("", .of(["u": .of(["a": .of(["k": 1])])]))], [("u", .of(["a": .of(["k": 1])]))],
     [("u/a", .of(["k": 1]))], [("u/a/k", 1)], [("u/a/k/deeper/still", 1)],
