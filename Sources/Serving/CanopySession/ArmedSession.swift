@@ -41,6 +41,17 @@ struct ArmedWriteKeeper: Sendable {
     guard !identities.isEmpty else { return }
     try await store.setDisconnectIdentities(identities)
   }
+
+  /// Removes the writes of a session. Returns those that stay.
+  func remove(of session: UserSession) async throws -> [ArmedWrite] {
+    let kept = writes.filter { $0.session?.session.sharesLineage(with: session) != true }
+    guard kept.count < writes.count else { return writes }
+    let ids = Set(kept.map(\.id))
+    _ = try await store.changeDisconnectWrites(
+      adding: nil, to: nil, exceptions: [:],
+      removing: writes.map(\.id).filter { !ids.contains($0) })
+    return kept
+  }
 }
 
 /// The caller of an on-disconnect write, as the store keeps it with the write.

@@ -50,13 +50,18 @@ extension Operations {
       return try await openSession(of: token, from: address)
     case .redeemPass(let token): return try redeemPass(token, from: address)
     case .logOut:
-      // An identity token stays valid until it expires; only this connection drops it.
-      if case .user(let session) = identity, session.isRevocable {
-        try await accounts.logOut(session.token)
-        accountMarks?.add(session.uid.text)
-        await reauthorize(sessions.revoke(session.uid, token: session.token))
+      var completion = Session.Completion(.null, identity: .anonymous)
+      if case .user(let session) = identity {
+        if session.isRevocable {
+          try await accounts.logOut(session.token)
+          accountMarks?.add(session.uid.text)
+          await reauthorize(sessions.revoke(session.uid, token: session.token))
+        } else {
+          // An identity token stays valid until it expires. Only this connection drops it, with what it has armed.
+          completion.armed = try await keeper.remove(of: session)
+        }
       }
-      return Session.Completion(.null, identity: .anonymous)
+      return completion
     case .changePassword(let current, let new):
       return try await changePassword(from: current, to: new, as: identity, at: address, keeper)
     case .account, .signUpAnonymously, .logInCustom, .issueCustomToken, .confirm,

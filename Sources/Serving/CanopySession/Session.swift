@@ -286,6 +286,8 @@ public struct Session: ~Copyable {
   private mutating func finish(_ slot: Slot, _ completion: Completion, as identity: Identity) {
     var completion = completion
     completion.identity = nil
+    // The end of a login ends its on-disconnect writes.
+    if let armed = completion.armed { setArmed(armed) }
     guard !identity.isSameCaller(as: self.identity) else {
       // The connection keeps its own login, on which its subscriptions rest.
       if case .user(let login) = identity { actions.append(.release(login)) }

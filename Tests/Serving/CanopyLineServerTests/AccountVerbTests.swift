@@ -226,6 +226,32 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `LOGOUT drops the on-disconnect writes of an identity token on its connection only`(
+    _ depth: Depth
+  ) async throws {
+    try await withIdentity(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value(#"RULES "{\"rules\":{\".write\":\"auth != null\"}}""#)
+      let client = try await server.connect()
+      try await client.value(TestServer.signUp("ada"))
+      let token = try #require(try await client.value("IDTOKEN")["token"]?.string)
+      let (first, second) = (try await server.connect(), try await server.connect())
+      for (number, connection) in [first, second].enumerated() {
+        try await connection.value("AUTH \(token)")
+        try await connection.value("ONDISCONNECT SET /armed/k\(number) 1")
+      }
+      #expect(try await server.keptWrites() == 2)
+      try await first.expect("LOGOUT", "+null")
+      #expect(try await server.keptWrites() == 1)
+      await first.disconnect()
+      await second.disconnect()
+      try await server.eventually { try await server.hasMadeWrites() }
+      #expect(try await administrator.value("GET /armed")["k1"] == .leaf(1))
+      #expect(try await administrator.value("GET /armed")["k0"] == nil)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a server without identity tokens says so`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connect(as: "ada")
