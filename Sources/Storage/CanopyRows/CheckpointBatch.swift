@@ -30,6 +30,8 @@ package struct CheckpointBatch: Sendable {
   /// The commits of one read, until their paths have `readKeys` keys.
   package struct Reading: Sendable {
     package private(set) var entries: [Entry] = []
+    /// The first commit that was altered on the disk; nil if none was.
+    package private(set) var altered: Int64?
     private var keys = 0
 
     /// Creates a reading without commits.
@@ -43,6 +45,13 @@ package struct CheckpointBatch: Sendable {
       entries.append(entry)
       for location in entry.locations { keys += location.path.count + 1 }
     }
+
+    /// Appends the next commit, which was altered on the disk, so that its locations and its time are not known. The
+    /// checkpoint then writes the whole tree.
+    package mutating func appendAltered(_ sequence: Int64) {
+      altered = altered ?? sequence
+      append(Entry(sequence: sequence, time: 0, locations: [Location(.root)]))
+    }
   }
 
   /// The locations that the commits wrote.
@@ -51,6 +60,8 @@ package struct CheckpointBatch: Sendable {
   package private(set) var sequence: Int64
   /// The greatest time of a commit in the batch, in milliseconds since 1970.
   package private(set) var latestTime: Int64 = 0
+  /// The first commit in the batch that was altered on the disk; nil if none was.
+  package private(set) var altered: Int64?
   private let last: Int64
   private let locationsMax: Int
   /// The number of keys in the paths of the locations.
@@ -83,6 +94,7 @@ package struct CheckpointBatch: Sendable {
     readNext =
       reading.isFull
       ? max(1, Int64(reading.entries.count)) : min(2 * readNext, CheckpointBatch.readCommits)
+    if let found = reading.altered, altered == nil { altered = found }
     for commit in reading.entries where !isFull {
       for location in commit.locations {
         let count = locations.count

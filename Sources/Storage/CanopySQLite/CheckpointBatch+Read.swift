@@ -6,7 +6,10 @@ internal import GRDB
 extension CheckpointBatch {
   /// Reads commits without their values: all of the range, or the first ones until there are enough.
   ///
-  /// - Throws: `StoreError.damaged` at the first commit that is missing or unreadable.
+  /// The checksums are verified. The values of a checkpoint come from memory, so with the location of an altered commit the
+  /// checkpoint would keep an old value at the right one. Such a commit stands for the whole tree.
+  ///
+  /// - Throws: `StoreError.damaged` at the first commit that is missing.
   static func read(
     _ db: Database, _ range: ClosedRange<Int64>
   ) throws -> Reading {
@@ -14,13 +17,20 @@ extension CheckpointBatch {
     let rows = try Row.fetchCursor(
       db.cachedStatement(
         sql: """
-          SELECT sequence, time, body FROM commits WHERE sequence BETWEEN ? AND ?
+          SELECT \(CommitRow.columns) FROM commits WHERE sequence BETWEEN ? AND ?
           ORDER BY sequence
           """),
       arguments: [range.lowerBound, range.upperBound])
+    var checksum = try CommitRow.chain(db, after: range.lowerBound - 1)
     while !reading.isFull, let row = try rows.next() {
       let sequence = row.number(0) ?? 0
       guard sequence == range.lowerBound + Int64(reading.entries.count) else { break }
+      let expected = try CommitRow.checksum(row, after: checksum).checksum
+      checksum = Checksum(stored: row.number(4) ?? 0)
+      guard expected == checksum else {
+        reading.appendAltered(sequence)
+        continue
+      }
       do {
         try row.withUnsafeData(atIndex: 2) { data in
           try (data ?? Data()).withUnsafeBytes {

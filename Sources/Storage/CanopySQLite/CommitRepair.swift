@@ -142,7 +142,7 @@ struct CommitRepair {
     let rows = try Row.fetchCursor(
       db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
       arguments: [begin])
-    while let row = try rows.next() { try commits.add(row) }
+    while let row = try rows.next() { _ = try commits.add(row) }
     commits.end(tail)
     return commits
   }

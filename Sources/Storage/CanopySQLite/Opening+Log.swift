@@ -90,8 +90,9 @@ extension Opening {
       let rows = try Row.fetchCursor(
         db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
         arguments: [base])
-      // A page that cannot be read ends the journal.
-      do { while let row = try rows.next() { try commits.add(row) } } catch {}
+      // A page that cannot be read ends the journal. So does a row out of order: a damaged table may have the same pages
+      // in very many places.
+      do { while let row = try rows.next(), try commits.add(row) {} } catch {}
       commits.end(tail?.tail)
       guard let meta else {
         return ProvenEnd(sequence: commits.runs.last?.upperBound ?? .max, revision: .max)

@@ -37,15 +37,19 @@ struct ProvenCommits {
   }
 
   /// Adds the next row, which has the columns of `CommitRow`. O(bytes).
-  mutating func add(_ row: Row) throws {
+  ///
+  /// - Returns: whether its number is above that of the row before. Otherwise the table is damaged, and the row is left out.
+  mutating func add(_ row: Row) throws -> Bool {
     let sequence = row.number(0) ?? 0
+    // No server reaches the last number, and a number follows each commit.
+    guard sequence > reached, sequence < .max else { return false }
     let stored = Checksum(stored: row.number(4) ?? 0)
     let isFirst = last == nil
     if sequence != reached + 1 { (previous, isInDoubt) = ([], false) }
     (reached, last) = (sequence, sequence)
     guard (try? CommitRow.commit(row)) != nil else {
       (previous, isInDoubt) = ([stored], false)
-      return
+      return true
     }
     let computed = try previous.map { try CommitRow.checksum(row, after: $0).checksum }
     let index = computed.firstIndex(of: stored)
@@ -53,16 +57,17 @@ struct ProvenCommits {
       unproven.append(sequence)
       keep(sequence)
       previous = [stored]
-      return
+      return true
     }
     guard let index else {
       isInDoubt = true
       previous = [stored] + computed.prefix(2)
-      return
+      return true
     }
     if isInDoubt, index > 0 { keepDoubted(sequence - 1) }
     keep(sequence)
     (previous, isInDoubt) = ([stored], false)
+    return true
   }
 
   /// Ends the walk.

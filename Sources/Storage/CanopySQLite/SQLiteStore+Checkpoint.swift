@@ -16,12 +16,17 @@ extension SQLiteStore {
   /// point each location of the batch has its value in `root`, which may be newer than the commit. No row is older
   /// than the commit, and applying the commits after it corrects the newer rows.
   ///
-  /// - Throws: `CancellationError` between two steps, if the task is cancelled.
+  /// If a commit was altered on the disk, its locations are not known. The checkpoint writes the whole tree then, so that no
+  /// value is lost, and throws at its end.
+  ///
+  /// - Throws: `CancellationError` between two steps, if the task is cancelled; `StoreError.damaged` for an altered commit,
+  ///   and without a change for a missing one.
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     let lostBefore = lostSteps.load(ordering: .relaxed)
     var folded = try await pool.read { try SQLiteStore.checkpointSequence($0) }
+    var altered: Int64?
     repeat {
       let batch = try await readBatch(after: folded, through: sequence, resting: rest)
       try await write(
@@ -35,7 +40,13 @@ extension SQLiteStore {
         try meta.write(db)
       }
       folded = end
+      altered = altered ?? batch.altered
     } while folded < sequence
+    if let altered {
+      throw StoreError.damagedCommit(
+        altered, checkpoint: folded,
+        StoreError.altered("commit \(altered), or the one before it,"))
+    }
     try await forgetClientWrites(resting: rest)
     try await dropCommits(upTo: sequence, relyingOnStepsSince: lostBefore, resting: rest)
   }

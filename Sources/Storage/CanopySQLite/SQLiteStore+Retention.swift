@@ -79,8 +79,7 @@ extension SQLiteStore {
   /// A reader selects the rows, so the writer only removes them by their keys. A step ends at the bounds of `StepBudget`.
   func forgetClientWrites(resting rest: @Sendable () async throws -> Void) async throws {
     let (bound, end) = try await pool.read { [configuration] db in
-      let last = try Int64.fetchOne(
-        db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
+      let last = try SQLiteStore.lastCommitTime(db)
       return (
         try ClientWriteBound(db, rowsMax: configuration.clientWritesMax),
         last.map { $0.minusClamped(SQLiteStore.clientMilliseconds) } ?? .min
@@ -110,6 +109,18 @@ extension SQLiteStore {
       }
       last = (next.client, next.number)
     }
+  }
+
+  /// Returns the time of the last commit; nil if there are none. An altered time would remove all rows, and a write that
+  /// is sent again would be made twice.
+  ///
+  /// - Throws: `StoreError.damaged` if the commit is altered.
+  private static func lastCommitTime(_ db: Database) throws -> Int64? {
+    let last = try Row.fetchOne(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits ORDER BY sequence DESC LIMIT 1")
+    guard let last, let sequence = last.number(0), let time = last.number(1) else { return nil }
+    _ = try CommitRow.check(last, after: CommitRow.chain(db, after: sequence - 1))
+    return time
   }
 
   /// A row of `client_writes` that is to be removed.

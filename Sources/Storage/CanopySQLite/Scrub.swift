@@ -192,6 +192,13 @@ public struct Scrub: Sendable {
         arguments: [last])
       while let row = try rows.next() {
         let sequence = row.number(0) ?? 0
+        guard sequence > last, SequenceRange.contains(sequence) else {
+          step.problems.append(
+            StoreError.damaged(
+              "a commit has the number \(sequence) after commit \(last): \(StoreError.waysOut)"
+            ).sentence)
+          break
+        }
         let isNext = sequence == last + 1
         if !isNext { step.problems.append(StoreError.missing(commit: last + 1).sentence) }
         let (expected, bytes) = try CommitRow.checksum(row, after: checksum)

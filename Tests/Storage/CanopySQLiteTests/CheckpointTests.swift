@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopySocial
 import CanopyTesting
 import CanopyTree
+import Foundation
 import GRDB
 import Synchronization
 import Testing
@@ -176,6 +177,59 @@ import Testing
       try store.append([commit(26, "m", 1)], after: 25)
       #expect(try await store.tree().root.child("n").childCount == 25)
       #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  @Test func `a checkpoint of a commit that was altered on the disk keeps every value`()
+    async throws
+  {
+    try await folder.withStore { store in
+      let before = try await append(store, [("a/x1", "old"), ("b", big(40))])
+      try await store.checkpoint(before.root, through: before.sequence)
+      let tree = try await append(store, [("a/x1", "new"), ("c", 1)])
+      let altered = before.sequence + 1
+      try await store.pool.write { db in
+        let body = try #require(
+          try Data.fetchOne(
+            db, sql: "SELECT body FROM commits WHERE sequence = ?", arguments: [altered]))
+        var changed = body
+        let place = try #require(body.firstRange(of: Data("x1".utf8)))
+        changed[place.upperBound - 1] = UInt8(ascii: "2")
+        try db.execute(
+          sql: "UPDATE commits SET body = CAST(? AS TEXT), time = ? WHERE sequence = ?",
+          arguments: [changed, Int64.max / 2, altered])
+      }
+      let error = await #expect(throws: StoreError.self) {
+        try await store.checkpoint(tree.root, through: tree.sequence)
+      }
+      #expect(error?.sentence.contains("commit \(altered), or the one before it,") == true)
+      #expect(try await store.checkpointRoot() == tree.root)
+      let keyTime = try await store.pool.read { try Meta.read($0).keyTime }
+      #expect(try #require(keyTime) < Int64.max / 2)
+      // The next one goes on after it.
+      let next = try await append(store, [("a/x1", 2)])
+      try await store.checkpoint(next.root, through: next.sequence)
+      #expect(try await store.checkpointRoot() == next.root)
+    }
+  }
+
+  @Test func `an altered time of the last commit forgets no write that may be sent again`()
+    async throws
+  {
+    try await folder.withStore { store in
+      var first = try commit(1, "a", 1)
+      first.origin = try WriteOrigin(client: "c", number: 1, seen: 0)
+      try store.append([first], after: 0)
+      try store.append([try commit(2, "b", 1)], after: 1)
+      let tree = try await store.tree()
+      try await store.pool.write {
+        try $0.execute(
+          sql: "UPDATE commits SET time = ? WHERE sequence = 2", arguments: [Int64.max / 2])
+      }
+      await #expect(throws: StoreError.self) {
+        try await store.checkpoint(tree.root, through: 1)
+      }
+      #expect(try await store.number("SELECT count(*) FROM client_writes") == 1)
     }
   }
 

@@ -71,6 +71,22 @@ import Testing
     return steps
   }
 
+  @Test(arguments: [Int64.max, SequenceRange.max + 1])
+  func `a commit with a number that no commit can have ends the table, and is a problem`(
+    _ sequence: Int64
+  ) async throws {
+    try await folder.withStore { store in
+      try await fill(store)
+      try await store.pool.write {
+        try $0.execute(
+          sql: "UPDATE commits SET sequence = ? WHERE sequence = 9", arguments: [sequence])
+      }
+      let problems = try await pass().flatMap(\.problems)
+      #expect(
+        problems.contains { $0.contains("number \(sequence) after commit 10") }, "\(problems)")
+    }
+  }
+
   @Test(arguments: [1, 2, 3, 256])
   func `a pass checks every row once, a bounded number in a step, and finds nothing in sound rows`(
     _ rowsMax: Int
