@@ -38,11 +38,8 @@ struct AdministratorConnection {
   ) async throws -> R {
     try OpenFiles.raised().checkClient()
     guard let token = try AdministratorToken.load(from: folder) else {
-      // A command may be creating the folder.
-      if FolderUse.isUsed(folder) { throw NoServer(folder: folder) }
-      throw Failure(
-        "\(folder) has no \(AdministratorToken.fileName); "
-          + "name the data folder of a server that was started at least once")
+      // A command may be creating the folder, or have created it just now.
+      throw NoServer(folder: folder, hasToken: false)
     }
     return try await open(folder: folder) { connection in
       _ = try await connection.success("AUTH \(token.text)")

@@ -1,9 +1,17 @@
 import ArgumentParser
+import Foundation
 
 /// The command. Each subcommand parses its options, creates the parts that it needs, and runs.
 @main
 struct Canopy: AsyncParsableCommand {
   static let version = "0.1.0"
+
+  /// Runs the command of the arguments. All files are those of the user alone: SQLite would let others read a new
+  /// database until its mode is changed, and they could keep it open.
+  static func main() async {
+    umask(0o077)
+    await main(nil)
+  }
 
   static let configuration = CommandConfiguration(
     commandName: "canopy",

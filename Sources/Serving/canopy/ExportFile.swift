@@ -15,6 +15,9 @@ struct ExportFile {
     case regular(String, temporary: String)
     /// A device or a pipe.
     case stream
+    /// A regular file that is open already, such as `/dev/stdout`. The bytes go to its end or to its present place, as those
+    /// of any other command.
+    case descriptor(Int32)
   }
 
   private let name: String
@@ -61,12 +64,26 @@ struct ExportFile {
   /// Follows links to a regular file. A link of `/proc` (`/dev/stdout`) leads to an open file, which may have no
   /// name any more; it counts as a stream.
   private static func kind(ofRegular name: String, _ status: stat) -> Kind {
+    if let descriptor = openDescriptor(name, status) { return .descriptor(descriptor) }
     guard let path = realpath(name, nil) else { return .stream }
     defer { free(path) }
     var target = stat()
     guard lstat(path, &target) == 0, target.st_dev == status.st_dev, target.st_ino == status.st_ino
     else { return .stream }
     return Self.kind(ofPath: String(cString: path))
+  }
+
+  /// Returns the descriptor of this process that a name in `/dev` or `/proc` means; nil if there is none.
+  private static func openDescriptor(_ name: String, _ status: stat) -> Int32? {
+    guard name.hasBytePrefix("/dev/") || name.hasBytePrefix("/proc/") else { return nil }
+    let number = name.utf8.lastIndex(of: UInt8(ascii: "/")).flatMap {
+      Int32(String(decoding: name.utf8[$0...].dropFirst(), as: UTF8.self))
+    }
+    return ([number, STDOUT_FILENO, STDERR_FILENO] as [Int32?]).compactMap(\.self).first {
+      var opened = stat()
+      return fstat($0, &opened) == 0 && opened.st_dev == status.st_dev
+        && opened.st_ino == status.st_ino
+    }
   }
 
   /// Writes the bytes that `body` passes to its argument.
@@ -80,13 +97,8 @@ struct ExportFile {
       let descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY)
       guard descriptor >= 0 else { throw failure(errno) }
       defer { close(descriptor) }
-      do {
-        try body { try AtomicFile.writeAll($0, to: descriptor, name) }
-      } catch let error as FileError {
-        throw failure(error.code)
-      }
-      // A pipe or a terminal cannot be synchronized, and need not be.
-      if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure(errno) }
+      try write(to: descriptor, body)
+    case .descriptor(let descriptor): try write(to: descriptor, body)
     case .regular(let path, let temporary):
       do {
         try AtomicFile.replace(path, temporary: temporary, body)
@@ -94,6 +106,18 @@ struct ExportFile {
         throw failure(error.code)
       }
     }
+  }
+
+  private func write(
+    to descriptor: Int32, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void
+  ) throws {
+    do {
+      try body { try AtomicFile.writeAll($0, to: descriptor, name) }
+    } catch let error as FileError {
+      throw failure(error.code)
+    }
+    // A pipe or a terminal cannot be synchronized, and need not be.
+    if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure(errno) }
   }
 
   private func failure(_ code: Int32) -> Failure {

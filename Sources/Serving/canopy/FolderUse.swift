@@ -1,3 +1,4 @@
+import CanopyAccounts
 import CanopyLineServer
 import CanopySQLite
 import Foundation
@@ -49,10 +50,16 @@ enum FolderUse {
 /// The error if no server answers on the socket of a folder.
 struct NoServer: Error {
   let folder: String
+  /// Whether the folder has the token of the administrator.
+  var hasToken = true
 
   /// One sentence that says what to do.
   var sentence: String {
     guard FolderUse.isUsed(folder) else {
+      guard hasToken else {
+        return
+          "\(folder) has no \(AdministratorToken.fileName); name the data folder of a server that was started at least once"
+      }
       return "no server is running on \(folder); start one with canopy serve --data \(folder)"
     }
     return

@@ -84,7 +84,7 @@ enum Moving {
           }
           // A node that has started meanwhile may have written.
           try await database.checkIsFree()
-          try new.fill(from: filling)
+          try new.fill(from: filling, willName: Interruption.complete)
         } catch {
           try? files.removeItem(atPath: filling)
           throw error

@@ -31,7 +31,7 @@ struct Namespace: AsyncParsableCommand {
           guard name != .default else { throw exists(name) }
           try await PostgresList.create(name, url)
         } else {
-          let folders = NamespaceFolders(try folder.existingFolder())
+          let folders = NamespaceFolders(try folder.ownFolder())
           try folders.deleteRests()
           try folders.checkIsNotMissing(name)
           guard name != .default, !folders.exists(name) else {
@@ -64,7 +64,7 @@ struct Namespace: AsyncParsableCommand {
     func run() async throws {
       try await Failure.explaining {
         let url = try database.url(orFolder: folder)
-        let folders = url == nil ? NamespaceFolders(try folder.existingFolder()) : nil
+        let folders = url == nil ? NamespaceFolders(try folder.ownFolder()) : nil
         let name = try Namespace.name(self.name)
         guard name != .default else {
           throw Failure(

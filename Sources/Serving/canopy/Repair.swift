@@ -59,7 +59,7 @@ struct Repair: AsyncParsableCommand {
         lines += try await repairSecrets(from: folders, to: work)
         let problems = try await FolderCheck(NamespaceFolders(work), isOwnCopy: true).run()
           .map { $0.naming(new.path, for: work) }
-        try new.fill(from: work)
+        try new.fill(from: work, willName: Interruption.complete)
         for line in lines { try Output.line(line.replacing(work, with: new.path)) }
         for problem in problems { try Output.line("a problem remains: \(problem.text)") }
         try Output.line("\(new.path) has the data that is whole")

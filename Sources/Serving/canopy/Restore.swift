@@ -84,6 +84,8 @@ struct Restore: AsyncParsableCommand {
             ? "a problem remains, which the backup has or the chosen point causes"
             : "a problem of the backup remains"
           for problem in problems { Output.note("\(origin): \(problem.text)") }
+        } willName: {
+          Interruption.complete()
         }
         return (outcomes, lost)
       }

@@ -41,7 +41,7 @@ struct Seed: AsyncParsableCommand {
       counts = try await Interruption.removing([filling]) {
         let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
         let counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-        try new.fill(from: filling)
+        try new.fill(from: filling, willName: Interruption.complete)
         return counts
       }
     } catch {

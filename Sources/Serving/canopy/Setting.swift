@@ -57,6 +57,19 @@ struct FolderOption: ParsableArguments {
     return try Setting.path(folder)
   }
 
+  /// Returns the path of a data folder that exists and belongs to the user of the command. The server of another user could
+  /// not read files that this command makes in it.
+  func ownFolder() throws -> String {
+    let folder = try existingFolder()
+    let attributes = try? FileManager.default.attributesOfItem(atPath: folder + "/.")
+    guard let number = attributes?[.ownerAccountID] as? NSNumber, number.uint32Value != geteuid()
+    else { return folder }
+    let owner = attributes?[.ownerAccountName] as? String ?? "\(number)"
+    throw Failure(
+      "\(folder) belongs to the user \(owner): run this command as that user (runuser -u \(owner) -- canopy …)"
+    )
+  }
+
   /// Returns the path of a data folder that exists.
   ///
   /// - Throws: `StoreError` for one in which a server has begun and that has no database: it was lost, or the first start was

@@ -89,10 +89,18 @@ public struct NewFolder: Sendable {
   /// First waits until the disk has the folder with all its files, however they were written. Otherwise a loss of power could
   /// leave the name with parts of the files.
   ///
-  /// - Parameter folder: a folder at the path that `workPath` has returned.
+  /// - Parameters:
+  ///   - folder: a folder at the path that `workPath` has returned.
+  ///   - willName: called before the first change of the path, when the disk has all files.
   /// - Throws: `BackupError`, also if only the name may not be on the disk. Then the error says so, and the folder stays.
-  public func fill(from folder: String) throws(BackupError) {
+  public func fill(
+    from folder: String, willName: () -> Void = {}
+  ) throws(BackupError) {
     try synchronizeAll(of: folder)
+    willName()
+    guard access("\(folder)/\(Self.database)", F_OK) == 0 else {
+      throw BackupError(FileError("find", "\(folder)/\(Self.database)"))
+    }
     guard isFolder else {
       guard FileCalls.renameFile(folder, to: path) == 0 else {
         throw BackupError(FileError("create", path))
@@ -103,21 +111,22 @@ public struct NewFolder: Sendable {
     // Nothing but the files may be readable by others. The folder may belong to another user, who decides that.
     chmod(path, 0o700)
     rmdir(folder)
-    try BackupMaker.synchronizeFolder(of: "\(path)/canopy.sqlite", "\(path) is complete")
+    try BackupMaker.synchronizeFolder(of: "\(path)/\(Self.database)", "\(path) is complete")
   }
+
+  private static let database = "canopy.sqlite"
 
   /// Moves the files of a folder into the empty folder at the path. If one cannot be moved, moves all back.
   private func moveFiles(of folder: String) throws(BackupError) {
     try checkIsFree(allowsHidden: true)
-    let database = "canopy.sqlite"
     let names: [String]
     do { names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted() } catch {
       throw .unwritable("\(folder) cannot be read: \(error.localizedDescription)")
     }
-    let first = names.filter { !$0.utf8.elementsEqual(database.utf8) }
+    let first = names.filter { !$0.utf8.elementsEqual(Self.database.utf8) }
     var moved: [String] = []
     do throws(FileError) {
-      for name in first + (first.count < names.count ? [database] : []) {
+      for name in first + [Self.database] {
         // Otherwise a loss of power could leave the database without another file.
         if moved.count == first.count { try AtomicFile.synchronize(path) }
         guard FileCalls.renameFile("\(folder)/\(name)", to: "\(path)/\(name)") == 0 else {
@@ -139,9 +148,8 @@ public struct NewFolder: Sendable {
     }
     for path in names.map({ folder + "/" + $0 }) + [folder] {
       var status = stat()
-      guard lstat(path, &status) == 0, [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else {
-        continue
-      }
+      guard lstat(path, &status) == 0 else { throw BackupError(FileError("examine", path)) }
+      guard [S_IFREG, S_IFDIR].contains(status.st_mode & S_IFMT) else { continue }
       do throws(FileError) { try AtomicFile.synchronize(path) } catch { throw BackupError(error) }
     }
   }

@@ -59,11 +59,12 @@ public struct Restoring: Sendable {
   ///   - works: the paths of `workFolders`.
   ///   - progress: receives the bytes of the backup that are unpacked.
   ///   - check: checks the unpacked folder before it gets its name.
+  ///   - willName: see `NewFolder.fill`.
   /// - Throws: `BackupError`, `StoreError`, or the error of `check`. Then nothing is left, unless only the name of the
   ///   complete folder may not be on the disk.
   public func run(
     to folder: String, through works: [String], progress: (_ done: Int, _ total: Int) -> Void,
-    check: (_ folder: String, [Outcome]) async throws -> Void
+    check: (_ folder: String, [Outcome]) async throws -> Void, willName: () -> Void = {}
   ) async throws -> [Outcome] {
     let new = NewFolder(folder)
     try new.checkIsFree()
@@ -86,7 +87,7 @@ public struct Restoring: Sendable {
           description.time))
     }
     try await check(filling, outcomes)
-    try new.fill(from: filling)
+    try new.fill(from: filling, willName: willName)
     return outcomes
   }
 

@@ -55,14 +55,58 @@ import Testing
       (["restore", file, "--data", new], "new.restoring-"), (["verify", file], "canopy-verify-"),
       (["repair", "--data", data, "--to", new], "new.repairing-"),
     ] {
-      statuses.append(
-        try await interrupt(command, by: number) { name, _ in name.hasPrefix(temporary) })
+      let status = try await interrupt(command, by: number) { name, _ in name.hasPrefix(temporary) }
+      statuses.append(status)
+      try await expectComplete(new, isThere: status == 0 && command[0] != "verify")
       try? FileManager.default.removeItem(atPath: new)
       #expect(try folder.files() == ["backup.tar", "data"], "\(command)")
     }
     // A command may complete before the signal arrives.
     #expect(statuses.allSatisfy { [0, 128 + number].contains($0) }, "\(statuses)")
     #expect(statuses.contains(128 + number), "\(statuses)")
+  }
+
+  /// Checks that a folder is complete, or not there.
+  private func expectComplete(
+    _ path: String, isThere: Bool, _ namespaces: Int = 0
+  ) async throws {
+    let files = FileManager.default
+    #expect(files.fileExists(atPath: path) == isThere)
+    guard isThere else { return }
+    try await Command.run(["verify", "--data", path]).expect(status: 0)
+    let names = (try? files.contentsOfDirectory(atPath: path + "/namespaces")) ?? []
+    #expect(names.count { $0.hasPrefix("n") } == namespaces, "\(names)")
+  }
+
+  @Test(arguments: [false, true])
+  func `a restore that a signal interrupts at any namespace names no part of its folder`(
+    isEmpty: Bool
+  ) async throws {
+    let files = FileManager.default
+    let (file, new, count) = (folder.file("backup.tar"), folder.file("new"), 5)
+    try await Command.run(["import", "--data", data], input: "{\"a\":1}").expect(status: 0)
+    for number in 1...count {
+      try await Command.run(["namespace", "create", "n\(number)", "--data", data]).expect(status: 0)
+    }
+    try await Command.run(["backup", "--data", data, file]).expect(status: 0)
+    for number in 0...count {
+      if isEmpty { try files.createDirectory(atPath: new, withIntermediateDirectories: false) }
+      let (root, prefix) = isEmpty ? (new, ".restoring-") : (folder.path, "new.restoring-")
+      let status = try await interrupt(["restore", file, "--data", new], by: SIGTERM) { _, _ in
+        let names = (try? files.contentsOfDirectory(atPath: root)) ?? []
+        guard let work = names.first(where: { $0.hasPrefix(prefix) }) else { return false }
+        let made = try? files.contentsOfDirectory(atPath: "\(root)/\(work)/namespaces")
+        return (made ?? []).count >= number
+      }
+      #expect([0, 128 + SIGTERM].contains(status))
+      if isEmpty, status != 0 {
+        #expect(try files.contentsOfDirectory(atPath: new) == [], "\(number)")
+      } else {
+        try await expectComplete(new, isThere: status == 0, count)
+      }
+      try? files.removeItem(atPath: new)
+      #expect(try folder.files() == ["backup.tar", "data"], "\(number)")
+    }
   }
 
   @Test func `a command that nohup has started goes on when its terminal is closed`() async throws {

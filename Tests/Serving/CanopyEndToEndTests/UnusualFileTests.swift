@@ -166,6 +166,30 @@ import Testing
     }
   }
 
+  @Test func `an export to the open output goes on where the output is`() async throws {
+    try await create()
+    let file = folder.file("all.txt")
+    let script = #"""
+      (echo begin; "$0" export --data "$1" / /dev/stdout; echo; "$0" export --data "$1" / /dev/fd/3 3>&1; echo; echo end) >"$2"
+      """#
+    let ending = try await Command.run(
+      ["-c", script, Command.path, data, file], program: "/bin/sh")
+    ending.expect(status: 0)
+    let lines = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n")
+    #expect(lines == ["begin", "{\"main\":1}", "{\"main\":1}", "end"], "\(lines)")
+  }
+
+  @Test(.enabled(if: geteuid() == 0, "only root may give a folder to another user"))
+  func `a namespace is created only by the user of the folder`() async throws {
+    try await create()
+    for path in [data, data + "/canopy.sqlite"] { try #require(chown(path, 65_534, 65_534) == 0) }
+    try await expectRefusal(
+      ["namespace", "create", "other", "--data", data], mentions: "belongs to the user")
+    try await expectRefusal(
+      ["namespace", "remove", "shop", "--data", data], mentions: "belongs to the user")
+    #expect(try files.contentsOfDirectory(atPath: data + "/namespaces").contains("other") == false)
+  }
+
   @Test func `the folder of the backups may be a link to another folder`() async throws {
     try await create()
     let other = folder.file("other")
