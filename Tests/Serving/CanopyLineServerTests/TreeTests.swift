@@ -131,6 +131,30 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `an UPDATE that was made gets its answer again, although an index was added since`(
+    _ depth: Depth
+  ) async throws {
+    func once(_ number: Int, _ path: String) -> String {
+      "ONCE drawn-at-random-1 \(number) 0 UPDATE \(path) {"
+        + (0..<1_500).map { "\"k\($0)\":1" }.joined(separator: ",") + "}"
+    }
+    try await withServer(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      func setRules(_ indexes: String) async throws {
+        let rules = #"{"rules":{".read":true,".write":true,"a":{".indexOn":[\#(indexes)]}}}"#
+        try await administrator.value("RULES \(quoted(rules))")
+      }
+      try await setRules("")
+      let client = try await server.connect()
+      let first = try await client.value(once(1, "/a"))
+      try await setRules(#""x","y""#)
+      #expect(try await client.value(once(1, "/a")) == first)
+      try await client.expect(once(2, "/a"), failsWith: "TOO_LARGE")
+      try await client.value(once(3, "/b"))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `GET has the options shallow and export, and priorities are kept`(_ depth: Depth)
     async throws
   {
