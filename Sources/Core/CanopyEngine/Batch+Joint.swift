@@ -19,12 +19,13 @@ extension Batch {
     var joint = JointWrite()
     var errors: [Int: any Error] = [:]
     for (index, decision) in zip(decisions.indices, decisions) {
-      guard joint.hasRoom(for: decision.write.map(entries) ?? 0) else {
+      let entries = decision.write.map { before.indexPlan.entriesChanged(by: $0) } ?? 0
+      guard joint.hasRoom(for: entries) else {
         // Applied twice, it would take too long.
         if joint.count == 0 { return makeSingly(decisions.prefix(1)) }
         break
       }
-      do { try apply(decision, at: time, to: &joint) } catch { errors[index] = error }
+      do { try apply(decision, entries, at: time, to: &joint) } catch { errors[index] = error }
       joint.count += 1
       if let write = decision.write { joint.prepare(write) }
       if let id = decision.completedDisconnectWrite, !writer.takenDisconnectWrites.contains(id) {
@@ -47,11 +48,6 @@ extension Batch {
       return makeSingly(decisions.prefix(joint.count))
     }
     return WritesProgress(count: joint.count, errors: errors)
-  }
-
-  /// Returns the entries that a write may change: see `IndexPlan.entriesChanged`.
-  private func entries(of write: Write) -> Int {
-    tree.indexPlan.entriesChanged(by: write)
   }
 
   /// Makes each write in a commit of its own.
@@ -82,8 +78,9 @@ extension Batch {
   /// - Throws: `EngineError.denied` and `.commitTooLarge`, and the error of `WritePolicy.derive`; then the tree is as
   ///   before.
   private mutating func apply(
-    _ decision: Decision<Void>, at time: Int64, to joint: inout JointWrite
+    _ decision: Decision<Void>, _ entries: Int, at time: Int64, to joint: inout JointWrite
   ) throws {
+    var entries = entries
     guard var write = decision.write, let first = write.assignments.first else { return }
     lastLocation = first.location
     try checkOwnership(decision.completedDisconnectWrite)
@@ -100,9 +97,8 @@ extension Batch {
     {
       assignments = derived
       journaled = tree.apply(derived, of: write)
+      entries = before.indexPlan.entriesChanged(below: .root, by: journaled.lazy.map(\.location))
     }
-    let entries = before.indexPlan.entriesChanged(
-      below: .root, by: journaled.lazy.map(\.location))
     joint.add(
       journaled, of: write, replacing: before.beforeImage(of: assignments), entries: entries)
   }
@@ -143,10 +139,10 @@ extension Batch {
 }
 
 extension Engine {
-  /// The number of entries (see `IndexPlan.entriesChanged`) that a commit of several writes has at most, unless the rules
-  /// derive some, and the bytes of JSON with which it ends. So it exceeds the bytes by less than one write. They also bound the time of the last steps, which `jointTimeMax` does
-  /// not cover: applying the whole commit, and encoding and reading back its text, costs O(entries × log entries + bytes).
-  /// The values whose texts and indexes were made before cost O(1).
+  /// The number of entries (see `IndexPlan.entriesChanged`) that a commit of several writes has at most, derived ones not
+  /// counted, and the bytes of JSON with which it ends. So it exceeds the bytes by less than one write. They also bound the
+  /// time of the last steps, which `jointTimeMax` does not cover: applying the whole commit, and encoding and reading back
+  /// its text, costs O(entries × log entries + bytes). The values whose texts and indexes were made before cost O(1).
   static let jointMax = (entries: 1_024, bytes: batchBytesMax)
 
   /// The bytes of the branches in such a commit that the writer encodes: about a millisecond.
@@ -195,7 +191,7 @@ struct JointWrite {
   ///   - write: the write, which may have the texts of its values.
   ///   - beforeImage: see `Tree.beforeImage`. A leaf above a location of the write is replaced by a branch. A later
   ///     write may remove that branch, and the leaf does not come back then. So the location of the leaf is added too.
-  ///   - entries: see `IndexPlan.entriesChanged`.
+  ///   - entries: the entries that it may change (see `IndexPlan.entriesChanged`), derived ones included.
   mutating func add(
     _ journaled: [Assignment], of write: Write? = nil, replacing beforeImage: [Assignment],
     entries: Int

@@ -1,88 +1,6 @@
 public import CanopyTree
 internal import Synchronization
 
-/// Decides whether a listener may listen.
-public struct ListenAuthorization: Sendable {
-  /// The subject of a decision: the caller and the data that they ask for.
-  ///
-  /// Authorizations with the same subject give the same verdict for the same root and time. So one evaluation
-  /// serves all listeners with that subject.
-  public struct Subject: Hashable, Sendable {
-    let caller: ObjectIdentifier?
-    let path: Path
-    /// The query, if it is not the one for all children.
-    private var query: QueryBox?
-    /// Whether the subject is that of all queries.
-    private var isOfAllQueries = false
-
-    /// Creates a subject.
-    ///
-    /// - Parameters:
-    ///   - caller: the login; nil for all clients without one.
-    ///   - listening: the target; its form is ignored.
-    public init(caller: ObjectIdentifier?, _ listening: Listening) {
-      self.caller = caller
-      path = listening.path
-      query = listening.query == .all ? nil : QueryBox(listening.query)
-    }
-
-    /// The subject of a verdict that does not depend on the query.
-    var ofAllQueries: Subject {
-      var subject = self
-      subject.query = nil
-      subject.isOfAllQueries = true
-      return subject
-    }
-
-    /// A query in an object of its own. It is large, and few listeners have one.
-    private final class QueryBox: Hashable, Sendable {
-      let query: Query
-
-      init(_ query: Query) { self.query = query }
-
-      static func == (first: QueryBox, second: QueryBox) -> Bool { first.query == second.query }
-
-      func hash(into hasher: inout Hasher) { hasher.combine(query) }
-    }
-  }
-
-  /// The group that is authorized again together: see `Engine.reauthorize`.
-  public var group: ObjectIdentifier?
-  /// The subject; nil if no other authorization has the same.
-  public var subject: Subject?
-  /// Returns the verdict for a root and a time in milliseconds since 1970 if it takes at most `stepsLeft` steps of the
-  /// rules, and reduces them by those that it takes. Returns nil if it takes more, and never with `Int.max`.
-  public var authorizeBriefly: Briefly
-
-  /// Returns a verdict if it takes few steps.
-  public typealias Briefly =
-    @Sendable (_ root: Node, _ time: Int64, _ stepsLeft: inout Int) -> ReadVerdict?
-
-  /// Creates an authorization.
-  public init(
-    group: ObjectIdentifier? = nil, subject: Subject? = nil,
-    authorizeBriefly: @escaping Briefly
-  ) {
-    self.group = group
-    self.subject = subject
-    self.authorizeBriefly = authorizeBriefly
-  }
-
-  /// Creates an authorization whose verdicts take few steps.
-  public init(
-    group: ObjectIdentifier? = nil, subject: Subject? = nil,
-    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ReadVerdict
-  ) {
-    self.init(group: group, subject: subject) { root, time, _ in authorize(root, time) }
-  }
-
-  /// Returns the verdict, however many steps it takes. The rules have a bound of their own, with which they decide.
-  public func authorize(_ root: Node, _ time: Int64) -> ReadVerdict {
-    var stepsLeft = Int.max
-    return authorizeBriefly(root, time, &stepsLeft) ?? ReadVerdict(isAllowed: false)
-  }
-}
-
 /// The authorizations of all listeners, found by the locations that their verdicts depend on.
 ///
 /// Listeners whose authorizations have the same subject share one case, and one verdict. A commit repeats the
@@ -609,35 +527,31 @@ extension ListenAuthorizations.State {
     _ looks: inout Int
   ) -> Bool {
     let paths = assignments.lazy.map(\.location.path)
-    // A place of the present search may have changed again after cases were searched, so it is looked at as any other.
+    // A place of the present search is looked at as any other, because cases that were searched may depend on it.
     let isCovering = !unsearchedNext.isEmpty
     let others = isCovering ? paths.filter { [unsearchedNext] in !unsearchedNext.contains($0) } : []
-    let (isComplete, found) =
-      isCovering ? find(overlapping: others, &looks) : find(overlapping: paths, &looks)
-    if isComplete {
-      ids.formUnion(found)
-      guard isCovering, others.count < assignments.count else { return false }
-    }
+    let isComplete =
+      isCovering ? find(overlapping: others, &ids, &looks) : find(overlapping: paths, &ids, &looks)
+    if isComplete, !isCovering || others.count == assignments.count { return false }
     let begins = unsearched.isEmpty
-    if !isComplete {
-      switch (begins, isCovering) {
-      case (true, _):
-        unsearched.add(paths, since: sequence)
-        searched = firstCase
-      case (false, true): unsearchedNext.add(others, since: sequence)
-      case (false, false): unsearchedNext.add(paths, since: sequence)
-      }
+    assert(!begins || !isCovering, "the next search waits for the present one")
+    if begins {
+      unsearched.add(paths, since: sequence)
+      searched = firstCase
+    } else if !isComplete {
+      unsearchedNext.add(paths, since: sequence)
     }
     ids.formUnion(unchecking.filter { cases[$0].flatMap(unsearchedSince) != nil })
     return begins
   }
 
-  /// Returns the cases that depend on locations at, above or below some paths, and whether these are all of them: there may
-  /// be too many.
+  /// Adds the cases that depend on locations at, above or below some paths. If they are too many, adds none, and returns
+  /// false.
   private func find(
-    overlapping paths: some Sequence<Path>, _ looks: inout Int
-  ) -> (isComplete: Bool, found: Set<ListenAuthorizations.CaseID>) {
-    var (found, left) = (Set<ListenAuthorizations.CaseID>(), looksMax)
+    overlapping paths: some Sequence<Path>, _ ids: inout Set<ListenAuthorizations.CaseID>,
+    _ looks: inout Int
+  ) -> Bool {
+    var (found, left) = (ids, looksMax)
     let isComplete = places.visit(overlapping: paths) { ids in
       looks += min(ids.count, left + 1)
       left -= min(ids.count, left + 1)
@@ -645,11 +559,12 @@ extension ListenAuthorizations.State {
       found.formUnion(ids)
       return true
     }
-    return (isComplete, found)
+    if isComplete { ids = found }
+    return isComplete
   }
 
-  /// Returns the last commit before the first change of an unsearched place on which the verdict of a case depends; nil if
-  /// there is none.
+  /// Returns the last commit before the unsearched changes of places on which the verdict of a case depends; nil if it
+  /// depends on no such place.
   fileprivate func unsearchedSince(_ found: ListenAuthorizations.Case) -> Int64? {
     if unsearched.overlap(found.verdict.paths) { return unsearched.since }
     return unsearchedNext.overlap(found.verdict.paths) ? unsearchedNext.since : nil

@@ -26,7 +26,8 @@ struct UnsearchedPlaces {
   /// Notes the places that a commit changes.
   ///
   /// - Parameter sequence: the last commit before it.
-  /// - Complexity: O(keys of the paths), and on average also if there are too many places.
+  /// - Complexity: O(keys of the paths). If there are too many places, all of them are changed as well: at most once for
+  ///   each level of the tree.
   mutating func add(_ paths: some Collection<Path>, since sequence: Int64) {
     guard let first = paths.first else { return }
     since = min(since, sequence)
@@ -54,8 +55,8 @@ struct UnsearchedPlaces {
     places.modify(at: path) { $0 = true }
   }
 
-  /// Replaces the places with the most keys by the branches above them. A client that may write one branch only does not
-  /// get others among the places.
+  /// Replaces the places with the most keys by the branches above them. So the places of a client that may write only one
+  /// branch stay within this branch.
   private mutating func removeLevel() {
     var paths: [Path] = []
     places.forEachInOrder { path, _ in paths.append(path) }

@@ -203,14 +203,7 @@ public struct IndexPlan: Sendable, Equatable {
   ///   - locations: the locations below it.
   /// - Complexity: O(keys of all paths).
   public func entriesChanged(below path: Path, by locations: some Sequence<Location>) -> Int {
-    var matches: Matches? = matches
-    var sum = 0
-    for key in path.keys {
-      sum += matches?.orders.count ?? 0
-      matches = matches?.child(key)
-    }
-    for location in locations { sum += entries(at: location.path.keys[...], below: matches) }
-    return sum
+    entries(above: path.keys[...], locations.lazy.map { $0.path.keys[...] })
   }
 
   /// Returns the number of entries that the assignments of a write may change. The branches above the path that all
@@ -222,15 +215,21 @@ public struct IndexPlan: Sendable, Equatable {
     let shared = write.items.reduce(first.count) {
       min($0, first.sharedCount(with: $1.location.path))
     }
+    return entries(
+      above: first.keys.prefix(shared),
+      write.items.lazy.map { $0.location.path.keys.dropFirst(shared) })
+  }
+
+  private func entries(
+    above shared: ArraySlice<Key>, _ locations: some Sequence<ArraySlice<Key>>
+  ) -> Int {
     var matches: Matches? = matches
     var sum = 0
-    for key in first.keys.prefix(shared) {
+    for key in shared {
       sum += matches?.orders.count ?? 0
       matches = matches?.child(key)
     }
-    for item in write.items {
-      sum += entries(at: item.location.path.keys.dropFirst(shared), below: matches)
-    }
+    for keys in locations { sum += entries(at: keys, below: matches) }
     return sum
   }
 

@@ -44,13 +44,14 @@ struct ArmedWriteKeeper: Sendable {
 
   /// Removes the writes of a session. Returns those that stay.
   func remove(of session: UserSession) async throws -> [ArmedWrite] {
-    let kept = writes.filter { $0.session?.session.sharesLineage(with: session) != true }
-    guard kept.count < writes.count else { return writes }
-    let ids = Set(kept.map(\.id))
+    func isOfSession(_ write: ArmedWrite) -> Bool {
+      write.session?.session.sharesLineage(with: session) == true
+    }
+    let ended = writes.filter(isOfSession)
+    guard !ended.isEmpty else { return writes }
     _ = try await store.changeDisconnectWrites(
-      adding: nil, to: nil, exceptions: [:],
-      removing: writes.map(\.id).filter { !ids.contains($0) })
-    return kept
+      adding: nil, to: nil, exceptions: [:], removing: ended.map(\.id))
+    return writes.filter { !isOfSession($0) }
   }
 }
 

@@ -15,8 +15,7 @@ struct ExportFile {
     case regular(String, temporary: String)
     /// A device or a pipe.
     case stream
-    /// A regular file that is open already, such as `/dev/stdout`. The bytes go to its end or to its present place, as those
-    /// of any other command.
+    /// A regular file that is open already, such as `/dev/stdout`. The bytes follow those that were written before.
     case descriptor(Int32)
   }
 
@@ -73,7 +72,7 @@ struct ExportFile {
     return Self.kind(ofPath: String(cString: path))
   }
 
-  /// Returns the descriptor of this process that a name in `/dev` or `/proc` means; nil if there is none.
+  /// Returns the open descriptor to which a name such as `/dev/stdout` or `/proc/self/fd/3` leads; nil for any other name.
   private static func openDescriptor(_ name: String, _ status: stat) -> Int32? {
     guard name.hasBytePrefix("/dev/") || name.hasBytePrefix("/proc/") else { return nil }
     let number = name.utf8.lastIndex(of: UInt8(ascii: "/")).flatMap {

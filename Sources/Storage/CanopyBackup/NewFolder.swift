@@ -108,7 +108,7 @@ public struct NewFolder: Sendable {
       return try BackupMaker.synchronizeFolder(of: path, "\(path) is complete")
     }
     try moveFiles(of: folder)
-    // Nothing but the files may be readable by others. The folder may belong to another user, who decides that.
+    // Other users must not read the data and the secrets. If the folder belongs to another user, its mode stays.
     chmod(path, 0o700)
     rmdir(folder)
     try BackupMaker.synchronizeFolder(of: "\(path)/\(Self.database)", "\(path) is complete")
